@@ -27,8 +27,8 @@ MOST = 2000
 
 def measure(case: str, mode: str) -> dict[str, Any]:
     """Calls in this process until they are compiled."""
-    from tracejit.runtime import kernels
     from tracejit.runtime.behind import worker
+    from tracejit.runtime.machine_code import kernels
 
     found = workloads.find(case)
     call = backends.find(mode).make(found)(found.main)

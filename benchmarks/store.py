@@ -18,7 +18,7 @@ import numpy as np
 import tracejit as tj
 from tracejit import nn
 from tracejit.codegen.llvm import COMPILATIONS
-from tracejit.runtime import kernels
+from tracejit.runtime.machine_code import kernels
 
 tj.manual_seed(0)
 model = nn.Sequential(nn.Linear(64, 128), nn.GELU(), nn.Linear(128, 128), nn.GELU(), nn.Linear(128, 10))

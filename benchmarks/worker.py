@@ -122,7 +122,7 @@ def _memory(name: str) -> int | None:
 
 def _kernels_compiled() -> int:
     """How many kernels tracejit has compiled in this process."""
-    module = sys.modules.get("tracejit.runtime.kernels")
+    module = sys.modules.get("tracejit.runtime.machine_code.kernels")
     return int(module.COUNTS.compiled) if module is not None else 0
 
 

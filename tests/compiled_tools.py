@@ -11,7 +11,7 @@ import pytest
 
 import tracejit as tj
 from tracejit.ops.table import Elementwise
-from tracejit.runtime.plan import HostCall
+from tracejit.runtime.plan.plan import HostCall
 from tracejit.runtime.threads import get_num_threads, set_num_threads
 from tracejit.testing.samples import Case
 

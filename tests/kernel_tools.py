@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tracejit.codegen import llvm as codegen
-from tracejit.codegen.lower import lower_kernel
+from tracejit.codegen.lower.lower import lower_kernel
 
 RANGE = 'lo: "i64", hi: "i64", worker: "i64"'
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from tracejit.codegen.llvm import compile_source
 from tracejit.runtime.launcher import Table, pack_slots
-from tracejit.runtime.loader import load_object
+from tracejit.runtime.machine_code.loader import load_object
 
 ADD = """
 def rt_add(x: "i64*", y: "i64*", amount: "i64", lo: "i64", hi: "i64", worker: "i64") -> "i32":

@@ -15,11 +15,11 @@ from tracejit.ir.builder import Builder
 from tracejit.ir.graph import Graph
 from tracejit.ir.loops import body_of, is_loop
 from tracejit.ir.verifier import verify
-from tracejit.trace.inputs import Signature
-from tracejit.trace.recorder import Recorder, recording
-from tracejit.trace.rolling import Rolled, natively_plannable, roll
+from tracejit.trace.recording.inputs import Signature
+from tracejit.trace.recording.recorder import Recorder, recording
+from tracejit.trace.rolling.rolling import Rolled, natively_plannable, roll
 from tracejit.trace.signature import flatten
-from tracejit.trace.tree import path_graph
+from tracejit.trace.tree.tree import path_graph
 
 
 def record(function: Callable[..., Any], *tensors: Any) -> Graph:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 
-from tracejit.trace.state import StateGuard
+from tracejit.trace.state.state import StateGuard
 
 
 def module(name: str, source: str) -> types.ModuleType:

@@ -18,8 +18,10 @@ import pytest
 import tracejit as tj
 from tracejit import bytecode, lengths
 from tracejit.bytecode import Unfollowed, at_offset, steps_of
-from tracejit.trace import round_code, state_calls, state_reads
-from tracejit.trace.round_code import Flow
+from tracejit.trace.rounds import code as round_code
+from tracejit.trace.rounds.code import Flow
+from tracejit.trace.state import calls as state_calls
+from tracejit.trace.state import reads as state_reads
 
 SUSPENDED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 MODULES = [ast, collections, dis, inspect, itertools, json, subprocess, types, typing]

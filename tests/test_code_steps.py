@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import tracejit
-from tracejit.trace.state_reads import codes_in, reads_of, steps
+from tracejit.trace.state.reads import codes_in, reads_of, steps
 
 
 def functions_of(module: types.ModuleType) -> Iterator[types.FunctionType]:

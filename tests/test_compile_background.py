@@ -143,7 +143,7 @@ def test_a_failure_is_told_once_in_the_callers_thread(monkeypatch: pytest.Monkey
     def fails(*_: Any, **__: Any) -> Any:
         raise RuntimeError("no machine code today")
 
-    monkeypatch.setattr("tracejit.runtime.kernels._address", fails)
+    monkeypatch.setattr("tracejit.runtime.machine_code.kernels._address", fails)
     f = tj.compile(lambda x: (x * 2.125).exp(), mode="background")
     x = tj.ones(3)
     f(x)
@@ -158,7 +158,7 @@ def test_a_failure_is_told_once_in_the_callers_thread(monkeypatch: pytest.Monkey
 
 
 def test_strict_raises_what_went_wrong(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("tracejit.runtime.kernels._address", lambda *_: 1 / 0)
+    monkeypatch.setattr("tracejit.runtime.machine_code.kernels._address", lambda *_: 1 / 0)
     f = tj.compile(lambda x: (x * 2.25).exp(), mode="background", strict=True)
     f(tj.ones(3))
     with pytest.raises(RuntimeError, match="ZeroDivisionError"):

@@ -187,7 +187,9 @@ def test_what_was_saved_before_is_still_missed():
 def test_other_memory_between_a_call_and_its_backward_pass(monkeypatch, change, straight) -> None:
     """What the pass computes again would be of the new memory, what it kept of the old: it is refused."""
     if not straight:
-        monkeypatch.setattr(importlib.import_module("tracejit.trace.replay"), "MAX_SEGMENTS", 0)
+        monkeypatch.setattr(
+            importlib.import_module("tracejit.trace.replay.replay"), "MAX_SEGMENTS", 0
+        )
     w, other = (tj.rand(3, 3).requires_grad_() for _ in range(2))
     f = tj.compile(lambda x: ((x * w).tanh() @ w).sum())
     x = tj.rand(2, 3, 3, requires_grad=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import tracejit as tj
-from tracejit.runtime import kernels
+from tracejit.runtime.machine_code import kernels
 
 nn = tj.nn
 
@@ -83,7 +83,7 @@ def broken(*args: object, **kwargs: object) -> None:
 
 
 def test_a_kernel_that_cannot_be_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tracejit.runtime.plan.kernels.build", broken)
+    monkeypatch.setattr("tracejit.runtime.plan.plan.kernels.build", broken)
     f = tj.compile(lambda x: x * 41 + 1)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -106,7 +106,7 @@ def test_a_backward_kernel_that_cannot_be_compiled(monkeypatch: pytest.MonkeyPat
         y = f(x)
     with warnings.catch_warnings(record=True) as caught, monkeypatch.context() as patch:
         warnings.simplefilter("always")
-        patch.setattr("tracejit.runtime.plan.kernels.build", broken)
+        patch.setattr("tracejit.runtime.plan.plan.kernels.build", broken)
         y.backward()
     assert x.grad.tolist() == [6, 6]
     assert [c.category for c in caught] == [tj.errors.CompileWarning]
@@ -127,7 +127,7 @@ def test_an_interrupt_during_compilation(monkeypatch: pytest.MonkeyPatch) -> Non
     call(1)
     for sign in (1, -1):
         with monkeypatch.context() as patch:
-            patch.setattr("tracejit.runtime.plan.kernels.build", interrupt)
+            patch.setattr("tracejit.runtime.plan.plan.kernels.build", interrupt)
             if sign == -1:
                 call(-1)
             with pytest.raises(KeyboardInterrupt):

@@ -225,7 +225,9 @@ def test_differentiating_twice_reads_an_overwritten_input_as_it_was(
 ) -> None:
     """Eager saved what it computed from the old value; the compiled call recomputes that, so it keeps a copy."""
     if not straight:  # walk the tree instead of generated lines
-        monkeypatch.setattr(importlib.import_module("tracejit.trace.replay"), "MAX_SEGMENTS", 0)
+        monkeypatch.setattr(
+            importlib.import_module("tracejit.trace.replay.replay"), "MAX_SEGMENTS", 0
+        )
 
     def f(x, w):
         before = x * 3.0
@@ -310,7 +312,9 @@ def test_views_of_one_base_have_one_version(
 ) -> None:
     """Writing to one view counts for what the tape saved of the other: refused only where the use came first."""
     if not straight:
-        monkeypatch.setattr(importlib.import_module("tracejit.trace.replay"), "MAX_SEGMENTS", 0)
+        monkeypatch.setattr(
+            importlib.import_module("tracejit.trace.replay.replay"), "MAX_SEGMENTS", 0
+        )
     results = []
     for wrap in (lambda f: f, tj.compile):
         w = tj.tensor([0.5, 0.25, 2.0], requires_grad=True)
@@ -345,7 +349,9 @@ def test_views_of_one_base_have_one_version(
 def test_views_of_one_base_beside_numbers_that_vary(monkeypatch, straight: bool) -> None:
     """Numbers are inputs of the program too, and have no version."""
     if not straight:
-        monkeypatch.setattr(importlib.import_module("tracejit.trace.replay"), "MAX_SEGMENTS", 0)
+        monkeypatch.setattr(
+            importlib.import_module("tracejit.trace.replay.replay"), "MAX_SEGMENTS", 0
+        )
     buffer, w = tj.zeros(3), tj.ones(3, requires_grad=True)
 
     def f(y, rate):

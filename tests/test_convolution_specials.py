@@ -9,7 +9,7 @@ import pytest
 
 import tracejit as tj
 import tracejit.nn.functional as F
-from tracejit.passes import taps as module
+from tracejit.passes.windows import taps as module
 
 DTYPES = ["float32", "float64", "float16", "bfloat16"]
 

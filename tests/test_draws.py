@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 import tracejit as tj
-from tracejit.runtime import draws
+from tracejit.runtime.eager import draws
 
 KINDS = {
     "uniform": lambda size, dtype: tj.rand(size, dtype=dtype),

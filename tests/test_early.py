@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import os
 import sys
 from collections.abc import Iterator
@@ -12,16 +13,17 @@ import pytest
 
 import tracejit
 from process_tools import printed, python
+from tracejit import early
 
 PACKAGE = Path(tracejit.__file__).parent
 LOADED = """
 import sys
 import tracejit as tj
 from tracejit.runtime.behind import worker
-from tracejit.runtime import native
+from tracejit.runtime.native import native
 
 assert worker().wait(60.0)
-print([f"tracejit.{name}" in sys.modules for name in ("jit", "passes.pipeline", "codegen.cpu")], native.loaded())
+print([f"tracejit.{name}" in sys.modules for name in ("jit", "passes.pipeline", "codegen.cpu.cpu")], native.loaded())
 """
 AT_ONCE = """
 import atexit, sys, time
@@ -76,15 +78,27 @@ f = tj.compile(lambda x: x + 1)
 print([f(tj.ones(2)).tolist() for _ in range(2)])
 """
 NAMES = [
-    *("jit", "runtime.program", "codegen.cpu", "passes.pipeline", "passes.groups", "profiling"),
+    *(
+        "jit",
+        "runtime.program",
+        "codegen.cpu.cpu",
+        "passes.pipeline",
+        "passes.fusion.groups",
+        "profiling",
+    ),
     *(
         "scalar_math.bounds",
         "codegen.llvm",
-        "trace.recorder",
-        "runtime.plan",
+        "trace.recording.recorder",
+        "runtime.plan.plan",
         "scalar_math.library",
     ),
 ]
+
+
+@pytest.mark.parametrize("name", [*early._PIECES, *early._LOWERING])
+def test_what_is_loaded_early_exists(name: str) -> None:
+    assert importlib.util.find_spec(f"tracejit.{name}") is not None
 
 
 def test_the_compiler_is_there_after_a_while(tmp_path: Path) -> None:

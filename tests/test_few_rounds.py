@@ -12,7 +12,7 @@ from tracejit import nn
 from tracejit.extents import Extents
 from tracejit.ir.graph import Value
 from tracejit.sizes import Computed, largest, smallest
-from tracejit.trace.rolling_forms import Again
+from tracejit.trace.rolling.forms import Again
 
 BATCH, INPUT, HIDDEN = 3, 5, 6
 

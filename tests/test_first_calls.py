@@ -14,7 +14,8 @@ READY = """
 import sys
 import tracejit as tj
 from tracejit import config
-from tracejit.runtime import kernels, native
+from tracejit.runtime.machine_code import kernels
+from tracejit.runtime.native import native
 from tracejit.runtime.behind import worker
 
 config.disabled = {disabled}

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import tracejit as tj
-from tracejit.codegen.vector_machine import vector_machine
+from tracejit.codegen.products.vector_machine import vector_machine
 from tracejit.ops import host_fourier
-from tracejit.runtime.fourier import transform
+from tracejit.runtime.eager.fourier import transform
 
 needs_vectors = pytest.mark.skipif(vector_machine() is None, reason="no vectors with masks")
 NORMS = ["backward", "ortho", "forward"]

@@ -11,7 +11,7 @@ import tracejit as tj
 from tracejit import config
 from tracejit.codegen.grain import elements_per_chunk
 from tracejit.ir import parse
-from tracejit.runtime.plan import make_plan
+from tracejit.runtime.plan.plan import make_plan
 
 
 def grain_of(*statements: str, dtype: str = "f32") -> int:

@@ -6,7 +6,14 @@ import pytest
 
 from process_tools import printed
 
-COMPILER = ("codegen.kernel", "passes", "trace.recorder", "trace.tree", "runtime.plan", "jit")
+COMPILER = (
+    "codegen.kernel",
+    "passes",
+    "trace.recording.recorder",
+    "trace.tree.tree",
+    "runtime.plan.plan",
+    "jit",
+)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +52,7 @@ import sys
 import tracejit as tj
 assert "compile" in dir(tj)
 {asked}
-print("tracejit.trace.tree" in sys.modules)
+print("tracejit.trace.tree.tree" in sys.modules)
 """
     assert printed(script).strip() == "True"
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import tracejit as tj
-from tracejit.trace.state_calls import _by_import
+from tracejit.trace.state.calls import _by_import
 
 
 class Asked(importlib.abc.MetaPathFinder):

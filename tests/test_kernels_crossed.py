@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import tracejit as tj
 from tracejit.ir import parse
-from tracejit.runtime.plan import make_plan
+from tracejit.runtime.plan.plan import make_plan
 from tracejit.runtime.program import Program
 
 DTYPES = {"f32": np.float32, "f64": np.float64, "i64": np.int64, "u8": np.uint8, "bool": np.bool_}

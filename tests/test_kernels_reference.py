@@ -17,8 +17,8 @@ from tracejit.codegen import llvm
 from tracejit.codegen.kernel import Function, Number, Pointer
 from tracejit.ir.graph import Value
 from tracejit.nn import functional as F
-from tracejit.runtime import kernels
-from tracejit.runtime.plan import Plan
+from tracejit.runtime.machine_code import kernels
+from tracejit.runtime.plan.plan import Plan
 from tracejit.runtime.threads import get_num_threads, set_num_threads
 
 STORAGE = {"u8": np.uint8, "u16": np.uint16}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import tracejit as tj
 from tracejit.ops.namespace import special
-from tracejit.runtime import functions
+from tracejit.runtime.eager import functions
 
 NAMES = {"erf": "erf", "erfc": "erfc", "sigmoid": "expit"}
 #: Those a kernel computes from fewer elements on.

@@ -11,12 +11,13 @@ import pytest
 from process_tools import printed
 from tracejit.runtime.assembled import Effort, assembled, is_stored, process_triple
 from tracejit.runtime.behind import Worker
-from tracejit.runtime.loader import load_object
+from tracejit.runtime.machine_code.loader import load_object
 
 REPLACED = """
 import time
 import tracejit as tj
-from tracejit.runtime import behind, native
+from tracejit.runtime import behind
+from tracejit.runtime.native import native
 
 behind.IDLE = {idle}
 f = tj.compile(lambda x: x * 2 if x.sum() > 0 else x - 2)
@@ -56,7 +57,9 @@ def test_careful_functions_replace_hurried_ones_where_they_are_in_use(tmp_path: 
 
 def test_a_program_that_ends_early_leaves_the_hurried_ones(tmp_path: Path) -> None:
     assert run_python(REPLACED.format(idle=100.0), tmp_path) == "6 0 True\n"
-    text = "from tracejit.runtime.native import prepare, stored\nprint(stored())\nprepare()\n"
+    text = (
+        "from tracejit.runtime.native.native import prepare, stored\nprint(stored())\nprepare()\n"
+    )
     loaded = "import sys\nprint('llvmlite' in sys.modules)"
     expected = f"True\n{sys.platform != 'linux'}\n"
     assert run_python(text + loaded, tmp_path) == expected

@@ -11,7 +11,7 @@ import pytest
 import tracejit as tj
 from compiled_tools import ready
 from test_leaf_passes import counted
-from tracejit.trace.leaf_pass import MOST_PASSES
+from tracejit.trace.backward.leaf_pass import MOST_PASSES
 
 Tail = Callable[[tj.Tensor], tj.Tensor]
 

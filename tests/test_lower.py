@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kernel_tools import ADD, GATHER, SOFTMAX, compiled, kernel, rng, three_ways
-from tracejit.codegen.lower import LoweringError, lower
+from tracejit.codegen.lower.lower import LoweringError, lower
 
 CONTROL = kernel(
     'x: "i32*", out: "i32*", flags: "u8*", n: "i64"',

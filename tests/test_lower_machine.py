@@ -15,10 +15,10 @@ import pytest
 from kernel_tools import ADD, DOT, GATHER, MAXIMUM, SOFTMAX, compiled, kernel, rng
 from process_tools import python
 from tracejit.codegen import llvm as codegen
-from tracejit.codegen import lower as lowering
-from tracejit.codegen.lower import lower
-from tracejit.codegen.lower_halves import half_functions
-from tracejit.codegen.lower_module import Library
+from tracejit.codegen.lower import lower as lowering
+from tracejit.codegen.lower.halves import half_functions
+from tracejit.codegen.lower.lower import lower
+from tracejit.codegen.lower.module import Library
 
 x86 = pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="reads x86 assembly")
 

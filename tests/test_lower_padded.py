@@ -9,7 +9,7 @@ import pytest
 
 import tracejit as tj
 from kernel_tools import COUNTS, kernel
-from tracejit.codegen.lower import lower_kernel
+from tracejit.codegen.lower.lower import lower_kernel
 
 PADDED = """
 for r in range(lo, hi):

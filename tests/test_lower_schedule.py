@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from kernel_tools import compiled, kernel
-from tracejit.codegen.lower_instructions import Instruction, read
-from tracejit.codegen.lower_schedule import scheduled
+from tracejit.codegen.lower.instructions import Instruction, read
+from tracejit.codegen.lower.schedule import scheduled
 
 
 def chain(name: str, length: int, opcode: str = "fmul") -> list[Instruction]:
@@ -133,7 +133,7 @@ def test_the_order_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     for keep in (False, True):
         if keep:
             monkeypatch.setattr(
-                "tracejit.codegen.lower_body.scheduled", lambda body, parts: list(body)
+                "tracejit.codegen.lower.body.scheduled", lambda body, parts: list(body)
             )
         out = np.zeros_like(x)
         compiled(LONG)(x, y, out, 0, len(x), 0)

@@ -11,7 +11,7 @@ import pytest
 
 import tracejit as tj
 from kernel_tools import COUNTS, kernel
-from tracejit.codegen.lower import lower_kernel
+from tracejit.codegen.lower.lower import lower_kernel
 from tracejit.scalar_math import library as scalar_math
 
 DTYPES = {"f32": "f4", "f64": "f8"}

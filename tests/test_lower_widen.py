@@ -11,8 +11,8 @@ import pytest
 import tracejit as tj
 from kernel_tools import COUNTS, SOFTMAX, Loaded, is_widened, kernel
 from tracejit.codegen import llvm
-from tracejit.codegen.lower import lower_kernel
-from tracejit.codegen.lower_instructions import NotWidened, read, with_calls_inline
+from tracejit.codegen.lower.instructions import NotWidened, read, with_calls_inline
+from tracejit.codegen.lower.lower import lower_kernel
 from tracejit.nn import functional as F
 from tracejit.scalar_math import library as scalar_math
 

@@ -65,7 +65,7 @@ def test_exact_sums(name, rows, columns, short, layout, threads):
 
 
 def test_new_sizes_need_no_new_kernels():
-    from tracejit.runtime.kernels import COUNTS
+    from tracejit.runtime.machine_code.kernels import COUNTS
 
     compiled = tj.compile(lambda x: (x * 2).sum(0))
     for rows, columns in ((700, 8), (60, 40), (300, 3), (1000, 17), (4, 300)):

@@ -134,7 +134,7 @@ def test_in_a_loop_that_is_rolled():
 
 
 def test_new_sizes_need_no_new_kernels():
-    from tracejit.runtime.kernels import COUNTS
+    from tracejit.runtime.machine_code.kernels import COUNTS
 
     compiled = tj.compile(lambda x: (x.cumsum(1), x.argmax(0), x.cumsum(0)), strict=True)
     for size in (50, 60):

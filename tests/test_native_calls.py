@@ -15,8 +15,8 @@ import tracejit as tj
 from compiled_tools import ready, served
 from process_tools import printed
 from tracejit.runtime.allocator import Block, memory_stats
-from tracejit.runtime.native import native
-from tracejit.trace.ending import NotReplayable
+from tracejit.runtime.native.native import native
+from tracejit.trace.replay.ending import NotReplayable
 
 pytestmark = pytest.mark.skipif(
     not native().knows_objects, reason="native code leaves the objects of this Python alone"

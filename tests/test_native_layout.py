@@ -7,10 +7,10 @@ import sys
 import pytest
 
 from process_tools import printed
-from tracejit.runtime import native_layout
 from tracejit.runtime.allocator import Block
-from tracejit.runtime.native import native
-from tracejit.runtime.native_layout import layout_words, slot_offset
+from tracejit.runtime.native import layout as native_layout
+from tracejit.runtime.native.layout import layout_words, slot_offset
+from tracejit.runtime.native.native import native
 from tracejit.tensor import Tensor
 
 usual = pytest.mark.skipif(
@@ -85,10 +85,10 @@ print("as ever")
     "change",
     [
         "sys.implementation.name = 'another'",
-        "import tracejit.runtime.native_layout as n; n._plain = lambda: False",
-        "import tracejit.runtime.native_layout as n; n._MEMBER = 32",
-        "import tracejit.runtime.native_layout as n; n._OFFSET = 8",
-        "import tracejit.runtime.native_layout as n; n._POINTER = 4",
+        "import tracejit.runtime.native.layout as n; n._plain = lambda: False",
+        "import tracejit.runtime.native.layout as n; n._MEMBER = 32",
+        "import tracejit.runtime.native.layout as n; n._OFFSET = 8",
+        "import tracejit.runtime.native.layout as n; n._POINTER = 4",
     ],
 )
 def test_calls_go_through_python_where_objects_are_not_known(change):

@@ -11,7 +11,7 @@ import pytest
 
 import tracejit as tj
 import tracejit.nn.functional as F
-from tracejit.runtime.plan import HostCall
+from tracejit.runtime.plan.plan import HostCall
 
 
 def joined_in_place(x, y):

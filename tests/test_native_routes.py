@@ -12,7 +12,7 @@ import pytest
 import tracejit as tj
 from compiled_tools import ready, served
 from tracejit import config
-from tracejit.runtime.native import native
+from tracejit.runtime.native.native import native
 from tracejit.trace.routes import MAX_ROUTES
 
 pytestmark = pytest.mark.skipif(

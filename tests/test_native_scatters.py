@@ -18,7 +18,7 @@ from compiled_tools import (
 )
 from ir_graphs import assert_same_bits
 from tracejit.ir import interpreter, parse
-from tracejit.runtime.plan import make_plan
+from tracejit.runtime.plan.plan import make_plan
 from tracejit.runtime.program import Program
 
 

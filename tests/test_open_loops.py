@@ -9,7 +9,7 @@ from tracejit.ir import parse, verify
 from tracejit.ir.interpreter import run
 from tracejit.ir.parser import GraphSyntaxError
 from tracejit.passes.pipeline import run_passes
-from tracejit.runtime.plan import make_plan
+from tracejit.runtime.plan.plan import make_plan
 from tracejit.runtime.program import Program
 from tracejit.tensor import Tensor
 

@@ -14,8 +14,8 @@ import tracejit as tj
 from tracejit import nn, optim
 from tracejit.ir import Builder
 from tracejit.nn.structure import STRUCTURE_VERSION
-from tracejit.trace.inputs import Signature
-from tracejit.trace.recorder import Recorder, recording
+from tracejit.trace.recording.inputs import Signature
+from tracejit.trace.recording.recorder import Recorder, recording
 
 CONFIGS = [
     ("SGD", {"lr": 0.1}),

@@ -11,7 +11,7 @@ import pytest
 
 import tracejit as tj
 from tracejit.ir import parse, run, verify
-from tracejit.passes.complex_parts import complex_parts
+from tracejit.passes.products.complex_parts import complex_parts
 
 Function = Callable[..., Any]
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from ir_graphs import assert_same_bits, random_graph
 from tracejit.ir import Graph, parse, run, verify
-from tracejit.passes.cse import cse
-from tracejit.passes.dead_code import dead_code, live_values
-from tracejit.passes.drop_copies import drop_copies
-from tracejit.passes.fold import fold
+from tracejit.passes.simplify.cse import cse
+from tracejit.passes.simplify.dead_code import dead_code, live_values
+from tracejit.passes.simplify.drop_copies import drop_copies
+from tracejit.passes.simplify.fold import fold
 
 
 def assert_becomes(step: Callable[[Graph], Graph], before: str, after: str) -> None:

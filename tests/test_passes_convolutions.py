@@ -8,11 +8,11 @@ import pytest
 import tracejit as tj
 import tracejit.nn.functional as F
 from tracejit.ir import parse, run, verify
-from tracejit.passes import convolutions as module
-from tracejit.passes.convolutions import convolutions
-from tracejit.passes.gradient import differentiate
-from tracejit.passes.pooling import pooling
-from tracejit.runtime.plan import HostCall, make_plan
+from tracejit.passes.gradient.gradient import differentiate
+from tracejit.passes.windows import convolutions as module
+from tracejit.passes.windows.convolutions import convolutions
+from tracejit.passes.windows.pooling import pooling
+from tracejit.runtime.plan.plan import HostCall, make_plan
 from tracejit.runtime.program import Program
 
 # input, weight, attributes, extents of the result

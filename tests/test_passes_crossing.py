@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import tracejit as tj
 from tracejit.ir import parse, verify
-from tracejit.passes import crossing as passes
-from tracejit.passes.partition import Partition
+from tracejit.passes.gradient import crossing as passes
+from tracejit.passes.gradient.partition import Partition
 from tracejit.runtime import program as programs
 from tracejit.runtime.program import Program
 

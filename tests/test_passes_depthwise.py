@@ -9,9 +9,9 @@ import tracejit as tj
 import tracejit.nn.functional as F
 from ir_graphs import assert_same_bits
 from tracejit.ir import parse, run, verify
-from tracejit.passes.depthwise import depthwise
-from tracejit.passes.gradient import differentiate
-from tracejit.runtime.plan import HostCall, make_plan
+from tracejit.passes.gradient.gradient import differentiate
+from tracejit.passes.windows.depthwise import depthwise
+from tracejit.runtime.plan.plan import HostCall, make_plan
 from tracejit.runtime.program import Program
 
 FORMS = {

@@ -12,8 +12,8 @@ from compiled_tools import host_ops
 from ir_graphs import documented
 from tracejit import ir
 from tracejit.ir import run
-from tracejit.passes import dots as module
-from tracejit.passes.dots import dots
+from tracejit.passes.products import dots as module
+from tracejit.passes.products.dots import dots
 
 
 def test_the_documented_example() -> None:

@@ -13,7 +13,7 @@ import tracejit as tj
 from ir_graphs import assert_same_bits, random_array, random_graph
 from tracejit.ir import Builder, Graph, parse, run, run_tensors, verify
 from tracejit.ops.table import lookup
-from tracejit.passes.gradient import Gradient, differentiate
+from tracejit.passes.gradient.gradient import Gradient, differentiate
 from tracejit.tensor import Tensor
 from tracejit.types import TensorType
 

@@ -11,8 +11,8 @@ import tracejit as tj
 from compiled_tools import host_ops
 from ir_graphs import documented
 from tracejit import ir
-from tracejit.passes import half_products as module
-from tracejit.passes.half_products import half_products
+from tracejit.passes.products import half_products as module
+from tracejit.passes.products.half_products import half_products
 
 
 def test_the_documented_example() -> None:

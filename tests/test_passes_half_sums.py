@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import tracejit as tj
 from ir_graphs import documented
 from tracejit import ir
-from tracejit.passes import half_sums as module
-from tracejit.passes.half_sums import half_sums
-from tracejit.runtime.plan_records import HostCall
+from tracejit.passes.products import half_sums as module
+from tracejit.passes.products.half_sums import half_sums
+from tracejit.runtime.plan.records import HostCall
 
 
 def test_the_documented_example() -> None:

@@ -13,15 +13,15 @@ from tracejit.ir.loops import body_of, is_loop
 from tracejit.ops.contraction import matmul
 from tracejit.ops.movement import cat
 from tracejit.ops.table import Elementwise
-from tracejit.passes.dead_code import dead_code
-from tracejit.passes.gradient import differentiate
-from tracejit.passes.loops import prepare
-from tracejit.passes.optimize_loops import restructure_loops
-from tracejit.passes.partition import partition
+from tracejit.passes.gradient.gradient import differentiate
+from tracejit.passes.gradient.partition import partition
+from tracejit.passes.loops.loops import prepare
+from tracejit.passes.loops.optimize import restructure_loops
 from tracejit.passes.pipeline import run_passes
+from tracejit.passes.products.split_products import split_products
 from tracejit.passes.rewrite import is_view
-from tracejit.passes.simplify import simplify
-from tracejit.passes.split_products import split_products
+from tracejit.passes.simplify.dead_code import dead_code
+from tracejit.passes.simplify.simplify import simplify
 
 PIECES = """graph f(a: f32[2, 3], b: f32[2, 1], c: f32[2, 2]) {
     %0: f32[2, 6] = full(shape=(2, 6), value=0, dtype=f32)

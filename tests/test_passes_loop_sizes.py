@@ -10,16 +10,16 @@ from loop_graphs import EXAMPLES, looped, lstm, random_inputs, rnn
 from tracejit.extents import Extents
 from tracejit.ir import Graph, run, verify
 from tracejit.ir.loops import body_of, is_loop
-from tracejit.passes import small_products
-from tracejit.passes.dead_code import dead_code
-from tracejit.passes.gradient import differentiate
-from tracejit.passes.hoist import hoist
-from tracejit.passes.loops import prepare
-from tracejit.passes.optimize_loops import optimize_loops, restructure_loops
-from tracejit.passes.partition import partition
+from tracejit.passes.gradient.gradient import differentiate
+from tracejit.passes.gradient.partition import partition
+from tracejit.passes.loops.hoist import hoist
+from tracejit.passes.loops.loops import prepare
+from tracejit.passes.loops.optimize import optimize_loops, restructure_loops
+from tracejit.passes.loops.sink import sink
+from tracejit.passes.loops.sums import sums
 from tracejit.passes.pipeline import run_passes
-from tracejit.passes.sink import sink
-from tracejit.passes.sums import sums
+from tracejit.passes.products import small_products
+from tracejit.passes.simplify.dead_code import dead_code
 from tracejit.sizes import Decided
 from tracejit.types import TensorType
 

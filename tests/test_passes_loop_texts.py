@@ -8,16 +8,16 @@ import pytest
 from loop_graphs import EXAMPLES, looped, random_inputs
 from tracejit.ir import Graph, parse, run, verify
 from tracejit.ir.loops import body_of, is_loop
-from tracejit.passes.cse import cse
-from tracejit.passes.dead_code import dead_code
-from tracejit.passes.gradient import differentiate
-from tracejit.passes.hoist import hoist
-from tracejit.passes.loops import prepare
-from tracejit.passes.optimize_loops import optimize_loops, restructure_loops
-from tracejit.passes.partition import partition
+from tracejit.passes.gradient.gradient import differentiate
+from tracejit.passes.gradient.partition import partition
+from tracejit.passes.loops.hoist import hoist
+from tracejit.passes.loops.loops import prepare
+from tracejit.passes.loops.optimize import optimize_loops, restructure_loops
+from tracejit.passes.loops.sink import sink
+from tracejit.passes.loops.sums import sums
 from tracejit.passes.pipeline import run_passes
-from tracejit.passes.sink import sink
-from tracejit.passes.sums import sums
+from tracejit.passes.simplify.cse import cse
+from tracejit.passes.simplify.dead_code import dead_code
 
 STEPS = {
     "dead_code": dead_code,

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 import tracejit as tj
 from loop_graphs import EXAMPLES, random_inputs, random_loop, random_network, unrolled
 from tracejit.ir import Graph, interpreter, run, verify
-from tracejit.passes.gradient import Gradient, differentiate
-from tracejit.passes.hoist import hoist
-from tracejit.passes.loops import prepare
-from tracejit.passes.optimize_loops import restructure_loops
-from tracejit.passes.partition import partition
+from tracejit.passes.gradient.gradient import Gradient, differentiate
+from tracejit.passes.gradient.partition import partition
+from tracejit.passes.loops.hoist import hoist
+from tracejit.passes.loops.loops import prepare
+from tracejit.passes.loops.optimize import restructure_loops
+from tracejit.passes.loops.sink import sink
+from tracejit.passes.loops.sums import sums
 from tracejit.passes.pipeline import run_passes
-from tracejit.passes.sink import sink
-from tracejit.passes.sums import sums
 from tracejit.tensor import Tensor
 
 

@@ -10,10 +10,10 @@ import tracejit as tj
 from compiled_tools import host_ops
 from ir_graphs import documented
 from tracejit import ir
-from tracejit.codegen.vector_machine import multiplies_pairs
+from tracejit.codegen.products.vector_machine import multiplies_pairs
 from tracejit.ops.contraction import matmul
-from tracejit.passes import pair_products as module
-from tracejit.passes.pair_products import pair_products
+from tracejit.passes.products import pair_products as module
+from tracejit.passes.products.pair_products import pair_products
 from tracejit.runtime.products import product_module
 
 

@@ -14,11 +14,11 @@ import tracejit as tj
 from ir_graphs import assert_same_bits, random_array, random_graph
 from tracejit.ir import Builder, Graph, Value, parse, run, verify
 from tracejit.ops.table import lookup
-from tracejit.passes.dead_code import dead_code
-from tracejit.passes.gradient import Gradient, differentiate
-from tracejit.passes.minimum_cut import Network
-from tracejit.passes.partition import Partition, partition
+from tracejit.passes.gradient.gradient import Gradient, differentiate
+from tracejit.passes.gradient.minimum_cut import Network
+from tracejit.passes.gradient.partition import Partition, partition
 from tracejit.passes.pipeline import run_passes
+from tracejit.passes.simplify.dead_code import dead_code
 from tracejit.types import TensorType
 
 

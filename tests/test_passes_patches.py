@@ -11,9 +11,9 @@ import tracejit as tj
 from compiled_tools import host_ops
 from ir_graphs import documented
 from tracejit import ir
-from tracejit.passes import patches as module
-from tracejit.passes.patches import patches
-from tracejit.passes.pooling import pooling
+from tracejit.passes.windows import patches as module
+from tracejit.passes.windows.patches import patches
+from tracejit.passes.windows.pooling import pooling
 
 F = tj.nn.functional
 

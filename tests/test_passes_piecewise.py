@@ -11,8 +11,8 @@ import tracejit as tj
 from ir_graphs import SPECIAL, assert_same_bits
 from tracejit.ir import parse, run, verify
 from tracejit.ir.graph import Graph
-from tracejit.passes.piecewise import MOST_PIECES, piecewise
 from tracejit.passes.pipeline import run_passes
+from tracejit.passes.simplify.piecewise import MOST_PIECES, piecewise
 
 CAT = "%0: f32[8, 96] = cat(a, b, dim=1)"
 INPUTS = "a: f32[8, 64], b: f32[8, 32], c: f32[8, 96]"

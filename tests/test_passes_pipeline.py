@@ -14,8 +14,8 @@ from ir_graphs import assert_same_bits, random_graph
 from tracejit import config
 from tracejit.ir import Builder, parse, run, verify
 from tracejit.ops.table import lookup
-from tracejit.passes.gradient import differentiate
-from tracejit.passes.partition import partition
+from tracejit.passes.gradient.gradient import differentiate
+from tracejit.passes.gradient.partition import partition
 from tracejit.passes.pipeline import PASSES, run_passes
 from tracejit.types import TensorType
 

@@ -14,8 +14,8 @@ from tracejit.ir import run, verify
 from tracejit.ir.builder import Builder
 from tracejit.ops.table import lookup
 from tracejit.ops.windows import Windows
-from tracejit.passes.pooling import ALL_RULES, pooling
-from tracejit.runtime.plan import HostCall, make_plan
+from tracejit.passes.windows.pooling import ALL_RULES, pooling
+from tracejit.runtime.plan.plan import HostCall, make_plan
 from tracejit.runtime.program import Program
 from tracejit.types import TensorType
 

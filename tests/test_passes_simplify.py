@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 import tracejit as tj
 from ir_graphs import FLOATS, OTHERS, assert_same_bits, random_array, random_graph
 from tracejit.ir import Graph, parse, run, verify
-from tracejit.passes.dead_code import dead_code
-from tracejit.passes.simplify import keeps_values, simplify
+from tracejit.passes.simplify.dead_code import dead_code
+from tracejit.passes.simplify.simplify import keeps_values, simplify
 from tracejit.types import TensorType
 
 

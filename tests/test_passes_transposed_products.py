@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tracejit import ir
-from tracejit.passes.transposed_products import transposed_products
+from tracejit.passes.products.transposed_products import transposed_products
 
 BEFORE = """
 graph f(x: f32[2, 3], y: f32[3, 4]) {

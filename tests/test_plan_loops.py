@@ -9,7 +9,7 @@ import tracejit as tj
 from tracejit.ir import Builder, interpreter
 from tracejit.ir.loops import loop_value, part_value
 from tracejit.runtime.launcher import Loop
-from tracejit.runtime.plan import make_plan
+from tracejit.runtime.plan.plan import make_plan
 from tracejit.runtime.program import Program
 from tracejit.types import TensorType
 

@@ -11,7 +11,7 @@ import tracejit as tj
 from ir_graphs import assert_same_bits
 from tracejit.ir import interpreter, parse, verify
 from tracejit.passes.pipeline import run_passes
-from tracejit.runtime.plan import make_plan
+from tracejit.runtime.plan.plan import make_plan
 from tracejit.runtime.program import Program
 
 SPECIAL = np.array([-0.0, 0.0, np.nan, -np.inf, np.inf, -1e-45, 1.0, -0.0], np.float32)

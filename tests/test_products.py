@@ -13,16 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tracejit as tj
-from tracejit.codegen.gemm_text import STRIPS_BYTES, TERMS, gemm_text
 from tracejit.codegen.identity import features
 from tracejit.codegen.llvm import assembly_of, vector_code
-from tracejit.codegen.vector_kind import Kind, declarations
-from tracejit.codegen.vector_machine import Machine, multiplies_pairs
+from tracejit.codegen.products.gemm_text import STRIPS_BYTES, TERMS, gemm_text
+from tracejit.codegen.products.vector_kind import Kind, declarations
+from tracejit.codegen.products.vector_machine import Machine, multiplies_pairs
 from tracejit.runtime import blas
 from tracejit.runtime.ahead import Ahead
-from tracejit.runtime.loader import load_object
+from tracejit.runtime.machine_code.loader import load_object
+from tracejit.runtime.machine_code.vector_modules import VectorModule, address, missing
 from tracejit.runtime.products import product_module
-from tracejit.runtime.vector_modules import VectorModule, address, missing
 
 MACHINES = [
     machine

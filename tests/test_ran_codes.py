@@ -11,7 +11,7 @@ import pytest
 
 import tracejit as tj
 from state_helpers import module
-from tracejit.trace import state_reach
+from tracejit.trace.state import reach as state_reach
 
 LIBRARY = """
 import os

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 import tracejit as tj
-from tracejit.trace.collection import RARE, collecting_rarely
+from tracejit.trace.recording.collection import RARE, collecting_rarely
 
 
 @pytest.fixture(autouse=True)

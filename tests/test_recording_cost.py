@@ -8,7 +8,7 @@ import pytest
 
 import tracejit as tj
 from tracejit.ir.builder import Builder
-from tracejit.trace.freeing import history_of
+from tracejit.trace.backward.freeing import history_of
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tracejit as tj
-from tracejit.trace import kept_alive
+from tracejit.trace.recording import kept_alive
 
 
 def peak_of(function, *arguments):

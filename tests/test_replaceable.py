@@ -16,10 +16,10 @@ from kernel_tools import kernel
 from process_tools import printed
 from tracejit.codegen import llvm
 from tracejit.codegen.replaceable import cell_of, made_replaceable, replace, unpacked
-from tracejit.runtime import kernels
 from tracejit.runtime.behind import Worker
-from tracejit.runtime.loader import load_object
-from tracejit.runtime.store import KernelStore
+from tracejit.runtime.machine_code import kernels
+from tracejit.runtime.machine_code.loader import load_object
+from tracejit.runtime.machine_code.store import KernelStore
 
 FUNCTIONS = [
     "exp",
@@ -202,7 +202,7 @@ def test_where_careful_code_fails_calls_stay_where_they_are(
 SCRIPT = """
 import sys, time
 import tracejit as tj
-from tracejit.runtime import kernels
+from tracejit.runtime.machine_code import kernels
 from tracejit.runtime.behind import Worker
 from tracejit.runtime.behind import worker
 f, x = tj.compile(lambda x: (x * 2.5).exp() - 0.125, strict=True), tj.linspace(-2.0, 2.0, 999)

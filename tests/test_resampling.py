@@ -10,7 +10,7 @@ import pytest
 import tracejit as tj
 from tracejit.ir import parse
 from tracejit.nn import functional as F
-from tracejit.passes.pooling import pooling
+from tracejit.passes.windows.pooling import pooling
 
 MODES: list[tuple[str, int, dict[str, Any]]] = [
     ("nearest", 1, {"size": 7}),

@@ -8,7 +8,7 @@ import pytest
 import tracejit as tj
 from tracejit import nn
 from tracejit.runtime.launcher import Loop
-from tracejit.runtime.plan import HostCall
+from tracejit.runtime.plan.plan import HostCall
 
 BATCH, SIZE = 4, 6
 

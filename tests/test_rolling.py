@@ -13,7 +13,7 @@ from rolling_tools import assert_equal as assert_equal_graphs
 from rolling_tools import check, random_function, random_operands, record, rolled_graph
 from tracejit.ir.graph import Graph
 from tracejit.ir.loops import body_of, is_loop
-from tracejit.trace.rolling import natively_plannable, roll
+from tracejit.trace.rolling.rolling import natively_plannable, roll
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)

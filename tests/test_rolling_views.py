@@ -10,7 +10,7 @@ from rolling_tools import record
 from tracejit.ir import interpreter
 from tracejit.ir.builder import Builder
 from tracejit.ir.graph import Graph
-from tracejit.trace.rolling_views import apply_steps, batched, joined, overlapping, windows
+from tracejit.trace.rolling.views import apply_steps, batched, joined, overlapping, windows
 from tracejit.types import TensorType
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tracejit as tj
-from tracejit.codegen.vector_machine import vector_machine
+from tracejit.codegen.products.vector_machine import vector_machine
 from tracejit.ops import orders
 from tracejit.ops.orders import by_network
 from tracejit.ops.positions import taken_along

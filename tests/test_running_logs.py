@@ -8,7 +8,7 @@ import pytest
 import tracejit as tj
 from compiled_tools import host_ops, pool_of
 from ir_graphs import assert_same_bits
-from tracejit.runtime.kernels import COUNTS
+from tracejit.runtime.machine_code.kernels import COUNTS
 
 INF, NAN = float("inf"), float("nan")
 SHAPES = ((1,), (7,), (256,), (257,), (2000,), (5, 4), (40, 300), (3, 5, 18), (2, 300, 40))

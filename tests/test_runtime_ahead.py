@@ -12,8 +12,9 @@ import pytest
 
 import tracejit as tj
 from tracejit.codegen import llvm, llvm_threads
-from tracejit.runtime import ahead, kernels, store
+from tracejit.runtime import ahead
 from tracejit.runtime.ahead import Ahead, Request
+from tracejit.runtime.machine_code import kernels, store
 
 
 def request(number: int) -> Request:

@@ -14,8 +14,8 @@ from tracejit.runtime import blas, threads
 from tracejit.runtime.blas import Gemm, find_blas, gemm_step
 from tracejit.runtime.blas_ir import BAD_STRIDE
 from tracejit.runtime.launcher import SERIAL, build_table, failure, pack_slots
-from tracejit.runtime.native import context
-from tracejit.runtime.native_ir import CONTEXT
+from tracejit.runtime.native.launcher_ir import CONTEXT
+from tracejit.runtime.native.native import context
 
 pytestmark = pytest.mark.skipif(find_blas() is None, reason="no BLAS in this Python")
 

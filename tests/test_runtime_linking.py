@@ -14,8 +14,8 @@ import pytest
 from process_tools import printed
 from tracejit.codegen.identity import compiler, machine, target_description
 from tracejit.codegen.llvm import compile_source
-from tracejit.runtime import elf, linking
-from tracejit.runtime.loader import LoadError, load_object
+from tracejit.runtime.machine_code import elf, linking
+from tracejit.runtime.machine_code.loader import LoadError, load_object
 
 HERE = linking.able(b"\x7fELF\x02\x01".ljust(18, b"\0") + b"\x3e".ljust(46, b"\0"))
 pytestmark = pytest.mark.skipif(not HERE, reason="objects are linked here on x86-64 Linux only")

@@ -12,8 +12,8 @@ import pytest
 
 from process_tools import printed
 from tracejit.codegen.llvm import compile_source
-from tracejit.runtime import elf
-from tracejit.runtime.loader import LoadError, load_object, loaded_count
+from tracejit.runtime.machine_code import elf
+from tracejit.runtime.machine_code.loader import LoadError, load_object, loaded_count
 
 
 def source(name: str, code: int) -> str:
@@ -128,7 +128,7 @@ FRAGMENTED = """
 import ctypes, mmap, sys
 sys.path[:0] = [{path!r}]
 from test_runtime_loader import assembled
-from tracejit.runtime.loader import load_object
+from tracejit.runtime.machine_code.loader import load_object
 libc = ctypes.CDLL(None)
 libc.mmap.restype = ctypes.c_void_p
 libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tracejit.runtime import store as store_module
-from tracejit.runtime.store import KernelStore, default_directory
+from tracejit.runtime.machine_code import store as store_module
+from tracejit.runtime.machine_code.store import KernelStore, default_directory
 
 
 def key(text: str) -> str:
@@ -260,7 +260,7 @@ def test_the_default_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 WRITER = """
 import hashlib, sys
-from tracejit.runtime.store import KernelStore
+from tracejit.runtime.machine_code.store import KernelStore
 store = KernelStore(sys.argv[1], max_bytes=200_000, max_memory_bytes=1)
 for round_ in range(15):
     for n in range(40):

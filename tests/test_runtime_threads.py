@@ -207,7 +207,7 @@ import os, numpy as np, threading
 from tracejit.codegen.llvm import compile_source
 from tracejit.runtime import threads
 from tracejit.runtime.launcher import Step, build_table
-from tracejit.runtime.loader import load_object
+from tracejit.runtime.machine_code.loader import load_object
 source = '''{ADD}'''
 add = load_object(compile_source(source, "rt_add"), "rt_add")
 x = np.zeros(1 << 16, dtype=np.int64)

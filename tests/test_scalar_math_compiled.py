@@ -13,7 +13,7 @@ import pytest
 from kernel_tools import compiled
 from scalar_tools import DTYPES, any_bits, rng_for, same_bits, special_values
 from tracejit.codegen import llvm as codegen
-from tracejit.codegen.lower_module import LIBRARY
+from tracejit.codegen.lower.module import LIBRARY
 from tracejit.scalar_math import library as scalar_math
 from tracejit.scalar_math.library import ULP_BOUND, evaluate
 

@@ -13,8 +13,8 @@ import pytest
 from kernel_tools import Loaded, compiled, kernel
 from scalar_tools import DTYPES, FLOATS, any_bits, rng_for, same_bits, special_values
 from tracejit.codegen import llvm as codegen
-from tracejit.codegen.lower import lower
-from tracejit.codegen.lower_primitives import SUBSTITUTES
+from tracejit.codegen.lower.lower import lower
+from tracejit.codegen.lower.primitives import SUBSTITUTES
 from tracejit.scalar_math.library import evaluate
 
 Triple = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]

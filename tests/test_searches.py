@@ -10,7 +10,7 @@ import pytest
 
 import tracejit as tj
 from tracejit.ops.orders import places_among
-from tracejit.runtime import functions
+from tracejit.runtime.eager import functions
 
 FEW = functions.SEARCHED // 8
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tracejit as tj
-from tracejit.codegen import cpu_short_rows
+from tracejit.codegen.cpu import short_rows as cpu_short_rows
 
 FUNCTIONS: dict[str, Callable[[tj.Tensor, tj.Tensor], Any]] = {
     "end": lambda x, s: x * s + 1,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tracejit as tj
-from tracejit.codegen import cpu_short_rows
+from tracejit.codegen.cpu import short_rows as cpu_short_rows
 
 F = tj.nn.functional
 DTYPES = (tj.float32, tj.float64, tj.bfloat16, tj.uint8, tj.int64)

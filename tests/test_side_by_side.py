@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tracejit as tj
-from tracejit.codegen.vector_machine import vector_machine
+from tracejit.codegen.products.vector_machine import vector_machine
 from tracejit.ops import packed, side_by_side
 from tracejit.ops.side_by_side import LEAST, attempted
 

@@ -11,9 +11,9 @@ import tracejit as tj
 from compiled_tools import host_ops
 from ir_graphs import documented
 from tracejit import ir
-from tracejit.codegen import cpu_short_rows
-from tracejit.passes import small_products as module
-from tracejit.passes.small_products import small_products
+from tracejit.codegen.cpu import short_rows as cpu_short_rows
+from tracejit.passes.products import small_products as module
+from tracejit.passes.products.small_products import small_products
 
 
 @pytest.fixture(autouse=True)

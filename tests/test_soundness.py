@@ -14,7 +14,7 @@ from tracejit.codegen import scalar
 from tracejit.testing import soundness
 from tracejit.testing.fuzz_check import Mismatch
 from tracejit.testing.soundness_programs import write
-from tracejit.trace.state import StateGuard
+from tracejit.trace.state.state import StateGuard
 
 SEEDS = range(24)
 CHUNK = 12

@@ -10,7 +10,7 @@ import pytest
 
 import tracejit as tj
 from state_helpers import expect_change, expect_same, module
-from tracejit.trace.state import watch
+from tracejit.trace.state.state import watch
 
 # -- names of the function -----------------------------------------------------------------------------
 

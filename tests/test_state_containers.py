@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from state_helpers import expect_change, expect_same, module
-from tracejit.trace import state_reach
-from tracejit.trace.state import watch
-from tracejit.trace.state_values import same, token
+from tracejit.trace.state import reach as state_reach
+from tracejit.trace.state.state import watch
+from tracejit.trace.state.values import same, token
 
 # -- containers ------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ import pytest
 import tracejit as tj
 from state_helpers import expect_change, expect_same
 from tracejit import nn
-from tracejit.trace.state import watch
+from tracejit.trace.state.state import watch
 
 # -- tensors and modules ---------------------------------------------------------------------------------
 

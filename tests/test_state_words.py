@@ -13,9 +13,9 @@ import pytest
 
 import tracejit as tj
 from state_helpers import expect_change, expect_same, module
-from tracejit.runtime import memory_words as memory
-from tracejit.trace import state
-from tracejit.trace.state import watch
+from tracejit.runtime.native import memory_words as memory
+from tracejit.trace.state import state
+from tracejit.trace.state.state import watch
 
 pytestmark = pytest.mark.skipif(not memory.known(), reason="this interpreter lies in another way")
 

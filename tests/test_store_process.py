@@ -20,7 +20,7 @@ x, y = tj.rand(5, 8), tj.tensor([0, 1, 2, 1, 0])
 for _ in range(3):
     loss = f(x, y)
     loss.backward()
-from tracejit.runtime import kernels
+from tracejit.runtime.machine_code import kernels
 
 llvm = sys.modules.get("tracejit.codegen.llvm")
 print(json.dumps({

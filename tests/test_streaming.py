@@ -10,10 +10,11 @@ import pytest
 
 import tracejit as tj
 from kernel_tools import compiled, kernel
-from tracejit.codegen.lower import lower_kernel
+from tracejit.codegen.lower.lower import lower_kernel
 from tracejit.profiling.pieces import pieces_of
-from tracejit.runtime import kernels, streaming
-from tracejit.runtime.kernels import COUNTS
+from tracejit.runtime import streaming
+from tracejit.runtime.machine_code import kernels
+from tracejit.runtime.machine_code.kernels import COUNTS
 
 BODY = "for i in range(lo, hi):\n    out[i] = x[i] * x[i] + float32(0.5)\nreturn 0"
 ROWS = """

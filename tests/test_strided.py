@@ -12,8 +12,9 @@ import pytest
 
 import tracejit as tj
 from process_tools import printed
-from tracejit.runtime import occupied, strided
-from tracejit.runtime.strided import apply, inner_loop
+from tracejit.runtime import occupied
+from tracejit.runtime.eager import strided
+from tracejit.runtime.eager.strided import apply, inner_loop
 
 SIZE = 1 << 18
 SHAPE = (512, 512)
@@ -277,7 +278,7 @@ def test_subnormal_numbers_count_as_zero_where_that_is_asked_for() -> None:
 ALONE_IN_A_PROCESS = """
 import time
 import numpy as np, tracejit as tj
-from tracejit.runtime.native import loaded
+from tracejit.runtime.native.native import loaded
 from tracejit.runtime.occupied import is_occupied
 x = tj.ones(600, 600)
 assert not loaded()

@@ -15,19 +15,24 @@ import tracejit as tj
 import tracejit.nn.functional as F
 from tracejit.codegen.identity import features
 from tracejit.codegen.llvm import vector_code
-from tracejit.codegen.tap_few import few_products_text, few_scratch, few_weights_text, strip_vectors
-from tracejit.codegen.tap_products import product_scratch, products_text
-from tracejit.codegen.tap_weights import weight_scratch, weights_text
-from tracejit.codegen.vector_machine import Machine, vector_machine
+from tracejit.codegen.products.tap_few import (
+    few_products_text,
+    few_scratch,
+    few_weights_text,
+    strip_vectors,
+)
+from tracejit.codegen.products.tap_products import product_scratch, products_text
+from tracejit.codegen.products.tap_weights import weight_scratch, weights_text
+from tracejit.codegen.products.vector_machine import Machine, vector_machine
 from tracejit.ir import parse, run, verify
 from tracejit.ops.taps import tap_products, tap_weights
-from tracejit.passes import taps as module
-from tracejit.passes.gradient import differentiate
-from tracejit.passes.taps import taps
+from tracejit.passes.gradient.gradient import differentiate
+from tracejit.passes.windows import taps as module
+from tracejit.passes.windows.taps import taps
 from tracejit.profiling.pieces import pieces_of
-from tracejit.runtime import kernels
-from tracejit.runtime.loader import load_object
-from tracejit.runtime.plan import HostCall, make_plan
+from tracejit.runtime.machine_code import kernels
+from tracejit.runtime.machine_code.loader import load_object
+from tracejit.runtime.plan.plan import HostCall, make_plan
 from tracejit.runtime.program import Program
 
 pytestmark = pytest.mark.skipif(vector_machine() is None, reason="no vectors with masks")

@@ -16,7 +16,8 @@ import pytest
 from llvmlite.binding.ffi import lib as llvm_library
 
 import tracejit as tj
-from tracejit.runtime import kernels, native, store
+from tracejit.runtime.machine_code import kernels, store
+from tracejit.runtime.native import native
 from tracejit.testing import interrupts, threads
 from tracejit.trace.entry import Entry
 
@@ -280,11 +281,14 @@ def test_spawn() -> None:
 CRITICAL = (
     "jit.py",
     "trace/entry.py",
-    "trace/state_calls.py",
-    "trace/tree",
-    "trace/rolled_tree.py",
+    "trace/state/calls.py",
+    "trace/tree/",
+    "trace/rolling/tree.py",
 )
-COMPILING = ("runtime/kernels.py", "runtime/loader.py", "runtime/store.py", "codegen/llvm.py")
+COMPILING = (
+    *(f"runtime/machine_code/{x}.py" for x in ("kernels", "loader", "store")),
+    "codegen/llvm.py",
+)
 
 
 @pytest.mark.thorough
@@ -387,7 +391,7 @@ def test_a_failure_that_passes(monkeypatch: pytest.MonkeyPatch) -> None:
         def out_of_memory(*args, **kwargs):
             raise MemoryError
 
-        patch.setattr("tracejit.runtime.plan.kernels.build", out_of_memory)
+        patch.setattr("tracejit.runtime.plan.plan.kernels.build", out_of_memory)
         f(x())
     assert "it is tried once more" in f.reasons[0]
     f(x())

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 import tracejit as tj
-from tracejit.runtime import plan_loops, tiled_loops
 from tracejit.runtime.launcher import Loop
-from tracejit.runtime.tiled_loops import TiledLoop
+from tracejit.runtime.plan import loops as plan_loops
+from tracejit.runtime.tiled import tiled_loops
+from tracejit.runtime.tiled.tiled_loops import TiledLoop
 
 SIZES = (0, 1, 5, 255, 1000, 70_001)
 

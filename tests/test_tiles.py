@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 import tracejit as tj
 from tracejit.ir import parse, run, verify
 from tracejit.ops.functions.attention import BLOCK
-from tracejit.passes.growth import outgrows
-from tracejit.passes.recompute import recompute
-from tracejit.runtime import kernels, threads
+from tracejit.passes.gradient.growth import outgrows
+from tracejit.passes.gradient.recompute import recompute
+from tracejit.runtime import threads
 from tracejit.runtime.blas import find_blas
-from tracejit.runtime.plan import Plan, make_plan
+from tracejit.runtime.machine_code import kernels
+from tracejit.runtime.plan.plan import Plan, make_plan
 from tracejit.runtime.program import Program
-from tracejit.runtime.tiles import TileStep
+from tracejit.runtime.tiled.tiles import TileStep
 
 pytestmark = pytest.mark.skipif(find_blas() is None, reason="no BLAS in this Python")
 

@@ -12,8 +12,8 @@ import math as _math
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
-from .trace.collection import Collection as _Collection
-from .trace.collection import grow_old as _grow_old
+from .trace.recording.collection import Collection as _Collection
+from .trace.recording.collection import grow_old as _grow_old
 
 # What is made here stays: looking for garbage in it again and again took an eighth of the time.
 _collection = _Collection()
@@ -145,11 +145,11 @@ from .random import (
     seed,
     set_rng_state,
 )
-from .runtime import draws as _draws  # noqa: F401  (lets random sources draw on devices)
-from .runtime import fourier as _fourier  # noqa: F401  (Fourier transforms of short rows)
-from .runtime import functions as _kernels  # noqa: F401  (special functions of large arrays)
-from .runtime import row_orders as _row_orders  # noqa: F401  (orders of short rows)
-from .runtime import side_by_side as _side_by_side  # noqa: F401  (batches of small matrices)
+from .runtime.eager import draws as _draws  # noqa: F401  (lets random sources draw on devices)
+from .runtime.eager import fourier as _fourier  # noqa: F401  (Fourier transforms of short rows)
+from .runtime.eager import functions as _kernels  # noqa: F401  (special functions of large arrays)
+from .runtime.eager import row_orders as _row_orders  # noqa: F401  (orders of short rows)
+from .runtime.eager import side_by_side as _side_by_side  # noqa: F401  (batches of small matrices)
 from .serialization import load, save
 from .settings import (
     are_deterministic_algorithms_enabled,

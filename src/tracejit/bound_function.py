@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .trace.tracebacks import shortened
+from .trace.replay.tracebacks import shortened
 
 if TYPE_CHECKING:
     from .jit import CompiledFunction

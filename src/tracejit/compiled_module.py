@@ -11,7 +11,7 @@ from typing import Any
 
 from .jit import CompiledFunction
 from .nn.module import Module
-from .trace.tracebacks import shortened
+from .trace.replay.tracebacks import shortened
 
 
 class CompiledModule(Module):

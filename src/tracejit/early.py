@@ -30,14 +30,49 @@ PAUSE, REST = 0.002, 10.0
 BUSY = 0.2
 #: What `tracejit.jit` imports and what compiles, in pieces between which the program, a fork or its end need not wait.
 _PIECES = (
-    *("passes.gradient", "passes.groups", "passes.partition", "passes.taps", "passes.pipeline"),
-    *("codegen.kernel", "runtime.kernels", "codegen.along", "codegen.cpu_rows", "codegen.cpu"),
-    *("runtime.blas", "runtime.plan_assembly", "runtime.tiles", "runtime.plan", "runtime.program"),
-    *("trace.inputs", "trace.functions_inside", "trace.gradients_inside", "trace.recording"),
-    *("trace.tree", "trace.structure", "trace.backward", "trace.backward_node", "trace.results"),
-    *("trace.recorder", "trace.recorded_run", "trace.rolling", "trace.rolled_tree", "jit"),
+    *(
+        "passes.gradient.gradient",
+        "passes.fusion.groups",
+        "passes.gradient.partition",
+        "passes.windows.taps",
+        "passes.pipeline",
+    ),
+    *(
+        "codegen.kernel",
+        "runtime.machine_code.kernels",
+        "codegen.along",
+        "codegen.cpu.rows",
+        "codegen.cpu.cpu",
+    ),
+    *(
+        "runtime.blas",
+        "runtime.plan.assembly",
+        "runtime.tiled.tiles",
+        "runtime.plan.plan",
+        "runtime.program",
+    ),
+    *(
+        "trace.recording.inputs",
+        "trace.recording.functions_inside",
+        "trace.recording.gradients_inside",
+        "trace.recording.recording",
+    ),
+    *(
+        "trace.tree.tree",
+        "trace.tree.structure",
+        "trace.backward.backward",
+        "trace.backward.node",
+        "trace.recording.results",
+    ),
+    *(
+        "trace.recording.recorder",
+        "trace.recording.recorded_run",
+        "trace.rolling.rolling",
+        "trace.rolling.tree",
+        "jit",
+    ),
 )
-_LOWERING = ("lower_types", "lower_body", "lower_widen", "lower_function", "lower")
+_LOWERING = tuple(f"codegen.lower.{x}" for x in ("types", "body", "widen", "function", "lower"))
 
 
 def load_early() -> None:
@@ -102,12 +137,12 @@ def _pieces() -> Iterator[None]:
     for name in _PIECES:
         import_module(f"tracejit.{name}")
         yield
-    from .runtime.native import stored
+    from .runtime.native.native import stored
     from .trace.behind import warm_up
 
     if not stored():  # kernels will have to be compiled, too
         for name in _LOWERING:
-            import_module(f"tracejit.codegen.{name}")
+            import_module(f"tracejit.{name}")
             yield
         import_module("llvmlite.binding")
         yield

@@ -12,14 +12,14 @@ from .errors import describe_line
 from .extents import is_symbolic
 from .ir.graph import Value
 from .ir.loops import body_of, is_loop, is_open
-from .trace.fetching import waits
-from .trace.presumed import presumed
-from .trace.round_counters import ENDLESS
+from .trace.replay.fetching import waits
+from .trace.rounds.counters import ENDLESS
+from .trace.tree.presumed import presumed
 
 if TYPE_CHECKING:
     from .inspection import Inspection
     from .trace.entry import Entry
-    from .trace.tree import Segment
+    from .trace.tree.tree import Segment
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def _choices(entry: Entry) -> list[str]:
     """What was chosen for operations that a device could compute in several ways, with the user's lines."""
     if entry.signature.device < 0:
         return []
-    from .codegen.cuda_attention import attends
+    from .codegen.cuda.attention import attends
 
     found: dict[str, None] = {}
     for segment in entry.root.segments():

@@ -12,8 +12,8 @@ from .errors import CaptureError, CompileWarning, user_depth
 if TYPE_CHECKING:
     from .bound_function import Stats
     from .trace.entry import Entry
-    from .trace.number_uses import NumberUses
-    from .trace.shape_uses import ShapeUses
+    from .trace.numbers.uses import NumberUses
+    from .trace.sizes.shape_uses import ShapeUses
 
 LOG = logging.getLogger("tracejit")
 

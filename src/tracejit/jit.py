@@ -25,20 +25,20 @@ from .paths import names_of_jit
 from .tensor import Tensor
 from .trace.behind import Pending, warm_up
 from .trace.entry import Entry, NotReplayable, Refused, UnseenSegment
-from .trace.held import beside
 from .trace.keeping import CHURN, Keeping
-from .trace.number_uses import NumberUses
-from .trace.numbers import ANY, UnfitError
-from .trace.places import TURNS
-from .trace.ran_codes import WideError
+from .trace.numbers.numbers import ANY, UnfitError
+from .trace.numbers.places import TURNS
+from .trace.numbers.strays import left_over, run_beside
+from .trace.numbers.uses import NumberUses
+from .trace.replay.held import beside
+from .trace.replay.tracebacks import shortened
 from .trace.retrace import why_new
 from .trace.routes import MAX_ROUTES
-from .trace.shape_uses import ShapeUses, exact
 from .trace.signature import call_key
-from .trace.state_calls import listening
-from .trace.strays import left_over, run_beside
-from .trace.tracebacks import shortened
-from .trace.tree_plan import PlanStore
+from .trace.sizes.shape_uses import ShapeUses, exact
+from .trace.state.calls import listening
+from .trace.state.ran_codes import WideError
+from .trace.tree.plan import PlanStore
 
 log = logging.getLogger("tracejit")
 globals().update({name: getattr(scripting, name) for name in scripting.__all__})

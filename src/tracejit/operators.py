@@ -12,7 +12,7 @@ from .autograd.grad_mode import no_grad
 from .modes import MODES
 from .schemas import Schema
 from .tensor import Tensor
-from .trace.state_operators import note
+from .trace.state.operators import note
 
 __all__ = ["OPERATORS", "CustomOpDef", "Kernel", "operator_of", "split_name"]
 

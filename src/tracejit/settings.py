@@ -130,8 +130,8 @@ def set_flush_denormal(mode: bool) -> bool:
     >>> tj.set_flush_denormal(False)
     True
     """
-    from .runtime.loader import LoadError
-    from .runtime.native import native
+    from .runtime.machine_code.loader import LoadError
+    from .runtime.native.native import native
 
     if MODES.recorder is not None:
         MODES.recorder.unsupported("set_flush_denormal() is called inside a compiled function")

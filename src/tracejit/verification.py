@@ -16,11 +16,11 @@ from .cuda.arrays import fetched, is_writeable, placed, write_into
 from .errors import VerificationError, describe_line
 from .modes import MODES
 from .tensor import Tensor
-from .trace.outside import seen_outside
-from .trace.results import flatten_result
-from .trace.sent_logs import Record, muted
+from .trace.recording.outside import seen_outside
+from .trace.recording.results import flatten_result
+from .trace.recording.sent_logs import Record, muted
 from .trace.signature import Static, flatten, is_number, statics_of
-from .trace.state_lists import Appended
+from .trace.state.lists import Appended
 
 if TYPE_CHECKING:
     from .jit import CompiledFunction

@@ -21,23 +21,23 @@ from ptx_text import parameter_types
 from simulator_memory import COMMON, Memory
 
 from kernel_tools import compiled
-from tracejit.codegen.cpu_kernel import write_kernel
-from tracejit.codegen.cpu_scatter import scatters, write_scatter
-from tracejit.codegen.cuda_calls import device_writer
-from tracejit.codegen.cuda_cubin import Resources, resources
-from tracejit.codegen.cuda_kernel import write_device_kernel
-from tracejit.codegen.cuda_launch import BLOCK, DeviceCode, Launch, Status
-from tracejit.codegen.cuda_ptx import ptx
-from tracejit.codegen.cuda_scatter import write_device_scatter
+from tracejit.codegen.cpu.kernel import write_kernel
+from tracejit.codegen.cpu.scatter import scatters, write_scatter
+from tracejit.codegen.cuda.calls import device_writer
+from tracejit.codegen.cuda.cubin import Resources, resources
+from tracejit.codegen.cuda.kernel import write_device_kernel
+from tracejit.codegen.cuda.launch import BLOCK, DeviceCode, Launch, Status
+from tracejit.codegen.cuda.ptx import ptx
+from tracejit.codegen.cuda.scatter import write_device_scatter
 from tracejit.codegen.kernel import KernelCode, Number, Pointer, Scratch, kernel_name
 from tracejit.ir.graph import Graph, Value
 from tracejit.ops.table import Source
-from tracejit.passes.fusion import fuse
-from tracejit.passes.groups import Group, Schedule, root
+from tracejit.passes.fusion.fusion import fuse
+from tracejit.passes.fusion.groups import Group, Schedule, root
 from tracejit.runtime.assembly import assemble
-from tracejit.runtime.plan_assembly import is_fusible, place_moves
-from tracejit.runtime.plan_records import Products
-from tracejit.runtime.views import Layouts, legalize
+from tracejit.runtime.plan.assembly import is_fusible, place_moves
+from tracejit.runtime.plan.records import Products
+from tracejit.runtime.plan.views import Layouts, legalize
 
 Array = Any
 Kernel = Group | Value  # what is printed: a group of the schedule, or a scatter

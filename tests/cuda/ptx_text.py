@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from tracejit.codegen.cuda_functions import source_of
+from tracejit.codegen.cuda.functions import source_of
 
 _UNROUNDED = re.compile(r"(add|sub|mul|div|fma|mad|sqrt|rcp)\.(?!rn\.)[\w.]*f(32|64)$")
 

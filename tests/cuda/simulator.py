@@ -1,6 +1,6 @@
 """Executing the text of device kernels in Python: threads are generators that run in lock step.
 
-A kernel is ordinary Python, but for the names of `codegen.cuda_primitives`. Barriers and shuffles become ``yield``,
+A kernel is ordinary Python, but for the names of `codegen.cuda.primitives`. Barriers and shuffles become ``yield``,
 so a block is a list of generators and a warp a slice of it. What a GPU would fault on, hang on or leave undefined
 is an error that names the line: accesses out of bounds or misaligned, reads of what nobody wrote, values of another
 type than the memory they go to, races between threads, barriers that not every thread reaches, shuffles without a

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tracejit.codegen.cuda_functions import RENAMED, source_of
+from tracejit.codegen.cuda.functions import RENAMED, source_of
 from tracejit.scalar_math import library as scalar_math
 from tracejit.scalar_math.fused import fused_f64
 

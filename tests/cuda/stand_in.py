@@ -34,7 +34,7 @@ from stand_in_arrays import (
     wrapped,
 )
 
-from tracejit.trace import state_reads
+from tracejit.trace.state import reads as state_reads
 
 
 def _remainder(x: Any, y: Any) -> Any:

@@ -19,7 +19,7 @@ import stand_in
 import stand_in_arrays
 from ptx_text import parameter_types
 
-from tracejit.codegen.cuda_launch import BLOCK
+from tracejit.codegen.cuda.launch import BLOCK
 from tracejit.cuda import arrays, driver
 from tracejit.runtime.cuda import gemm, kernels
 from tracejit.runtime.cuda.gemm import Cublas

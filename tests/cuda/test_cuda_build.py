@@ -11,7 +11,7 @@ import tracejit as tj
 from tracejit.cli import main
 from tracejit.cuda.driver import ImageError, driver
 from tracejit.runtime.cuda import images, kernels
-from tracejit.runtime.store import kernel_store
+from tracejit.runtime.machine_code.store import kernel_store
 from tracejit.trace.ahead import build_for_device
 
 F = tj.nn.functional

@@ -9,9 +9,9 @@ from ptx_text import assert_sound
 from test_cuda_ops import OPS, OTHERS, graph_of
 
 from tracejit import dtypes
-from tracejit.codegen import cuda_cubin
-from tracejit.codegen.cuda_cubin import AssemblerError, assemble, assembler
-from tracejit.codegen.cuda_ptx import ptx
+from tracejit.codegen.cuda import cubin as cuda_cubin
+from tracejit.codegen.cuda.cubin import AssemblerError, assemble, assembler
+from tracejit.codegen.cuda.ptx import ptx
 from tracejit.ops.table import Op
 from tracejit.testing import samples
 

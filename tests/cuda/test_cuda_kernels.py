@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from ptx_text import opcodes
 
-from tracejit.codegen.cuda_launch import Launch
+from tracejit.codegen.cuda.launch import Launch
 from tracejit.ir import parse
 from tracejit.ir.graph import Graph
 

@@ -9,9 +9,9 @@ from ptx_text import opcodes
 from test_simulator import REVERSE, SUM, kernel
 
 from tracejit.codegen import llvm
-from tracejit.codegen.cuda_lower import cuda_llvm_ir
-from tracejit.codegen.cuda_ptx import ARCHITECTURES, UnsupportedArchitectureError, ptx
-from tracejit.codegen.lower_types import LoweringError
+from tracejit.codegen.cuda.lower import cuda_llvm_ir
+from tracejit.codegen.cuda.ptx import ARCHITECTURES, UnsupportedArchitectureError, ptx
+from tracejit.codegen.lower.types import LoweringError
 
 REFUSED = {
     "no block size": (REVERSE.replace("    threads(64)\n", ""), "how many threads a block has"),

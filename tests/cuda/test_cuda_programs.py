@@ -12,7 +12,8 @@ import simulator
 from ptx_text import assert_sound
 from test_cuda_ops import same
 
-from tracejit.codegen import cuda, cuda_combine
+from tracejit.codegen.cuda import combine as cuda_combine
+from tracejit.codegen.cuda import cuda
 from tracejit.ir.graph import Graph
 
 Array = Any

@@ -19,8 +19,8 @@ from ptx_text import parameter_types
 from simulator_memory import Memory
 from test_cuda_ops import same
 
-from tracejit.codegen.cuda_launch import BLOCK, Launch, Status
-from tracejit.codegen.cuda_ptx import UnsupportedArchitectureError
+from tracejit.codegen.cuda.launch import BLOCK, Launch, Status
+from tracejit.codegen.cuda.ptx import UnsupportedArchitectureError
 from tracejit.codegen.kernel import Number, Pointer, Scratch
 from tracejit.cuda import driver as driver_module
 from tracejit.cuda import libraries

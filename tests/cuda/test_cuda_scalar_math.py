@@ -12,9 +12,9 @@ from ptx_text import assert_sound
 
 from scalar_tools import DTYPES, same_bits, special_values
 from test_scalar_math_compiled import WHOLE, mixed_operands
-from tracejit.codegen.cuda_functions import FUNCTIONS, divisor
-from tracejit.codegen.cuda_lower import LIBRARY
-from tracejit.codegen.cuda_ptx import ptx
+from tracejit.codegen.cuda.functions import FUNCTIONS, divisor
+from tracejit.codegen.cuda.lower import LIBRARY
+from tracejit.codegen.cuda.ptx import ptx
 from tracejit.scalar_math.library import evaluate
 
 COUNT = 1024

@@ -12,7 +12,7 @@ from ptx_text import assert_sound
 
 import tracejit as tj
 from compiled_tools import host_ops
-from tracejit.codegen.cuda_cubin import assembler
+from tracejit.codegen.cuda.cubin import assembler
 from tracejit.ir import parse
 
 LIMITS = {"f64": 1e-12, "f32": 2e-5, "f16": 2e-2, "bf16": 1.6e-1}

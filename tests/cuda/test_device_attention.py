@@ -13,7 +13,7 @@ from ptx_text import assert_sound
 from test_device_compiled import close, moved
 
 import tracejit as tj
-from tracejit.codegen.cuda_cubin import assembler
+from tracejit.codegen.cuda.cubin import assembler
 from tracejit.ir import parse
 from tracejit.ops.functions import attention as attention_function
 from tracejit.testing.gpu_checks import always_in_tiles

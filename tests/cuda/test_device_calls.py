@@ -11,7 +11,7 @@ import pytest
 
 import tracejit as tj
 from tracejit.ir import parse
-from tracejit.runtime.plan_records import HostCall
+from tracejit.runtime.plan.records import HostCall
 
 pytestmark = pytest.mark.usefixtures("gpu")
 F = tj.nn.functional
@@ -70,7 +70,7 @@ def test_calls_on_a_device_are_eager_on_the_host(program: Callable[..., Any]) ->
 
 
 def test_a_device_plans_kernels_where_the_host_does() -> None:
-    from tracejit.runtime.plan import make_plan
+    from tracejit.runtime.plan.plan import make_plan
 
     graph = parse(
         """graph f(x: f32[4, 3], i: i64[2]) {

@@ -10,7 +10,7 @@ import pytest
 import stand_in_arrays
 
 import tracejit as tj
-from tracejit.trace import state_reads
+from tracejit.trace.state import reads as state_reads
 
 pytestmark = pytest.mark.usefixtures("gpu")
 F = tj.nn.functional

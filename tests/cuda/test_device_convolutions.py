@@ -14,10 +14,10 @@ from ptx_text import assert_sound
 from test_device_compiled import close, moved
 
 import tracejit as tj
-from tracejit.codegen.cuda_convolution import convolves
-from tracejit.codegen.cuda_cubin import assembler
+from tracejit.codegen.cuda.convolution import convolves
+from tracejit.codegen.cuda.cubin import assembler
 from tracejit.ir import parse
-from tracejit.runtime.plan_records import HostCall
+from tracejit.runtime.plan.records import HostCall
 
 F = tj.nn.functional
 LIMITS = {"f64": 1e-12, "f32": 2e-5, "f16": 1e-2, "bf16": 8e-2}

@@ -10,7 +10,7 @@ import pytest
 from ptx_text import assert_sound
 
 import tracejit as tj
-from tracejit.codegen.cuda_draws import write_draw
+from tracejit.codegen.cuda.draws import write_draw
 from tracejit.errors import DeviceError
 from tracejit.ops import random as sources
 

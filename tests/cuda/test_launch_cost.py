@@ -6,12 +6,12 @@ import time
 
 import pytest
 
-from tracejit.codegen.cuda_launch import Aligned, Launch
+from tracejit.codegen.cuda.launch import Aligned, Launch
 from tracejit.codegen.kernel import Number
 from tracejit.codegen.llvm import object_code
 from tracejit.runtime.cuda.launches import launch_steps
 from tracejit.runtime.launcher import Table, build_table
-from tracejit.runtime.loader import load_object
+from tracejit.runtime.machine_code.loader import load_object
 
 #: Microseconds: what is promised for a program and for each of its kernels, times what a busy machine may add.
 PROGRAM, KERNEL, BUSY = 2.0, 0.1, 3.0

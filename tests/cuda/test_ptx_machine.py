@@ -12,7 +12,7 @@ from ptx_machine import MachineError
 from simulator_memory import Memory
 from test_simulator import REVERSE, SUM, kernel
 
-from tracejit.codegen.cuda_ptx import ptx
+from tracejit.codegen.cuda.ptx import ptx
 
 Array = Any
 

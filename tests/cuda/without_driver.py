@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from tracejit.codegen.llvm import object_code
-from tracejit.runtime.loader import load_object
+from tracejit.runtime.machine_code.loader import load_object
 
 Function = Callable[..., Any]
 

@@ -41,8 +41,8 @@ def command() -> click.Command:
 def _run(spec: str, architectures: tuple[str, ...], specs: tuple[str, ...], grad: bool) -> None:
     import click
 
-    from ..codegen.cuda_ptx import ARCHITECTURES
-    from ..runtime.store import kernel_store
+    from ..codegen.cuda.ptx import ARCHITECTURES
+    from ..runtime.machine_code.store import kernel_store
     from ..trace.ahead import build_for_device
 
     unknown = [a for a in architectures if a not in ARCHITECTURES]

@@ -42,7 +42,7 @@ def command() -> click.Group:
 
 def rows() -> list[tuple[str, str]]:
     """Names and values that describe the store."""
-    from ..runtime.store import kernel_store
+    from ..runtime.machine_code.store import kernel_store
 
     store = kernel_store()
     known = store.info()
@@ -61,7 +61,7 @@ def _info() -> None:
 def _list(limit: int) -> None:
     import datetime as dt
 
-    from ..runtime.store import kernel_store
+    from ..runtime.machine_code.store import kernel_store
 
     store = kernel_store()
     rows = [
@@ -85,7 +85,7 @@ def names_in(data: bytes) -> str:
     >>> names_in(b"")
     '-'
     """
-    from ..runtime.elf import MalformedObjectError, is_elf, symbols
+    from ..runtime.machine_code.elf import MalformedObjectError, is_elf, symbols
 
     if not is_elf(data):
         return "-"
@@ -99,7 +99,7 @@ def names_in(data: bytes) -> str:
 def _clear() -> None:
     import click
 
-    from ..runtime.store import kernel_store
+    from ..runtime.machine_code.store import kernel_store
 
     store = kernel_store()
     before = store.info()

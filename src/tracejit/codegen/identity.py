@@ -126,6 +126,27 @@ def _described_library() -> str | None:
     return f"llvmlite {hashlib.sha256(version.encode()).hexdigest()} {sorted(sizes)}"
 
 
+#: What the compiler consists of, in the package, besides what prints kernels.
+_COMPILER = ("codegen/lower/*.py", "codegen/llvm*.py", "scalar_math/*.py")
+
+
+def digest_of_sources(*patterns: str) -> str:
+    """A digest of the text of these modules of the package; ``FileNotFoundError`` where a pattern fits none.
+
+    >>> len(digest_of_sources("codegen/*.py"))
+    64
+    """
+    digest = hashlib.sha256()
+    package = Path(__file__).parent.parent
+    for pattern in patterns:
+        files = sorted(package.glob(pattern))
+        if not files:  # old machine code would be taken for that of a changed compiler
+            raise FileNotFoundError(pattern)
+        for file in files:
+            digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()
+
+
 @lru_cache(maxsize=1)
 def code_version() -> str:
     """A digest of the text of this compiler: `scalar_math` and the lowering, on which machine code depends too.
@@ -133,13 +154,4 @@ def code_version() -> str:
     >>> len(code_version())
     64
     """
-    digest = hashlib.sha256()
-    package = Path(__file__).parent.parent
-    for folder, pattern in (
-        ("codegen", "lower*.py"),
-        ("codegen", "llvm*.py"),
-        ("scalar_math", "*.py"),
-    ):
-        for file in sorted((package / folder).glob(pattern)):
-            digest.update(file.name.encode() + b"\0" + file.read_bytes())
-    return digest.hexdigest()
+    return digest_of_sources(*_COMPILER)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ..dtypes import DType
 from ..ir.fields import ByFields
 from ..ir.graph import Value
-from ..passes.groups import Group
+from ..passes.fusion.groups import Group
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,8 +26,8 @@ from tracejit.codegen.llvm_threads import (
     emit_object,
     run_passes,
 )
-from tracejit.codegen.lower import LoweredKernel, lower_kernel
-from tracejit.codegen.lower_reference import as_python, compile_with_numba
+from tracejit.codegen.lower.lower import LoweredKernel, lower_kernel
+from tracejit.codegen.lower.reference import as_python, compile_with_numba
 from tracejit.codegen.replaceable import made_replaceable, packed
 from tracejit.locks import awaited_rlock, renewed_lock
 

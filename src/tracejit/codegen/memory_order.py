@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from ..extents import hint
 from ..ir.graph import Value
-from ..passes.groups import FULL, ROW, Dims, Group, picks_from_row, root
+from ..passes.fusion.groups import FULL, ROW, Dims, Group, picks_from_row, root
 from ..types import Shape
 from .nest import Layout, axis_strides, index_source, is_one
 
@@ -22,7 +22,7 @@ def in_memory_order(
     """``group`` with its axes in the order of its results in memory, where it reduces in that of what it walks whole.
 
     >>> from tracejit.ir import parse
-    >>> from tracejit.runtime.plan import make_plan
+    >>> from tracejit.runtime.plan.plan import make_plan
     >>> graph = parse("graph f(x: f32[9, 5]) { %0: f32[9] = sum(x, dims=(1,), keepdim=False) return %0 }")
     >>> ["reduces outer axes" in make_plan(graph, [s]).kernels[0].source for s in ((5, 1), (1, 9))]
     [False, True]
@@ -63,7 +63,7 @@ def short_lines_last(
     most ``longest`` elements.
 
     >>> from tracejit.ir import parse
-    >>> from tracejit.runtime.plan import make_plan
+    >>> from tracejit.runtime.plan.plan import make_plan
     >>> graph = parse("graph f(x: u8[3, 90, 90]) { %0: u8[3, 90, 90] = bitwise_not(x) return %0 }")
     >>> "# [90, 90, 3]: pointwise" in make_plan(graph, [(1, 270, 3)]).kernels[0].source
     True

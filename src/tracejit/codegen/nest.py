@@ -1,6 +1,6 @@
 """From a fusion group to a loop nest: axes merged where memory allows, and the stride of every operand along them.
 
-Knows no device: ``codegen.cpu`` and a GPU emitter print the same nest. Which axes merge follows from how operands lie,
+Knows no device: `codegen.cpu` and `codegen.cuda` print the same nest. Which axes merge follows from how operands lie,
 never from how long an axis is, so that a kernel serves every size.
 """
 
@@ -13,7 +13,7 @@ from ..extents import is_symbolic
 from ..ir.fields import ByFields
 from ..ir.graph import Value
 from ..ops.table import Source
-from ..passes.groups import Dims, Group, is_random, root
+from ..passes.fusion.groups import Dims, Group, is_random, root
 from ..types import Shape
 
 

@@ -12,9 +12,17 @@ from dataclasses import dataclass
 from ..ir.graph import Value
 from ..ops.table import Reduction
 from ..ops.transcendental import rsqrt
-from ..passes.groups import FINAL, FULL, ROW, is_elementary, is_random, looks_up, picks_from_row
+from ..passes.fusion.groups import (
+    FINAL,
+    FULL,
+    ROW,
+    is_elementary,
+    is_random,
+    looks_up,
+    picks_from_row,
+)
 from . import scalar
-from .cpu import Scope, Writer, computed_operands
+from .cpu.cpu import Scope, Writer, computed_operands
 
 #: Operations and reads from which on a store and a load are cheaper.
 WORTH_A_ROW = 6

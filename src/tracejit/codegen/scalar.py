@@ -20,7 +20,7 @@ from ..generated import parse
 from ..ir.graph import Value
 from ..ops.random import RandomSource
 from ..ops.table import Elementwise, Reduction, operand_info
-from ..passes.groups import is_random
+from ..passes.fusion.groups import is_random
 from ..scalar_math import library as scalar_math
 
 #: dtype -> (type name in the kernel language, cast spelling)

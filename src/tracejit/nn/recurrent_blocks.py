@@ -1,8 +1,7 @@
 """Sequences walked in blocks of steps by compiled code, in eager programs that walk many.
 
-A step is a dozen small operations, each of which costs more than its arithmetic. A block of steps is one function, compiled
-by the package's own compiler, whose length does not depend on the sequence's: texts of any length share those of a few.
-Which calls are served depends on how many steps were walked before, not on a clock.
+A step is a dozen small operations, each of which costs more than its arithmetic. A block of steps is one compiled
+function, whose length hardly depends on the sequence's: texts of any length share a few blocks. Which calls are served depends on how many steps were walked before, not on a clock.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from typing import Any
 from .. import config
 from ..modes import MODES
 from ..ops.functions.joining import cat, stack
-from ..ops.functions.slicing import slice_along
 from ..tensor import Tensor
 from .recurrent_steps import KINDS, State, StepWeights, cut, pieces, walk
 

@@ -1,21 +1,20 @@
 """Elements combined into an array at positions, which a kernel of the runtime does for many: same places, same order.
 
-NumPy goes through index arrays of as many dimensions as there are, at a tenth of a microsecond for each element. What is
-combined at one place is combined in the order of the positions, whoever does it: the bits are the same.
+NumPy goes through index arrays of as many dimensions as there are, at a tenth of a microsecond for each element. What
+is combined at one place is combined in the order of the positions, whoever does it: the bits are the same.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 __all__ = ["combine_elements", "combine_rows", "set_combining"]
 
-Array = Any
-#: What combines by a kernel: its name, the array that changes, positions, values, and the extents (a, n, size, b, each).
+Array = np.ndarray
+#: What combines by a kernel: its name, the array that changes, positions, values, and extents (a, n, size, b, single).
 Run = Callable[[str, Array, Array, Array, tuple[int, int, int, int, bool]], bool]
 _run: list[Run] = []
 #: Elements from which on a kernel is worth its call.

@@ -18,7 +18,7 @@ from .float_errors import ignore, restore
 from .op import Array, Op
 from .strides import Strided
 
-#: Ops of which kernels compute large arrays, see ``runtime.functions``.
+#: Ops of which kernels compute large arrays, see ``runtime.eager.functions``.
 _KERNELS_SERVE = frozenset({"erf", "erfc", "sigmoid", "erfinv", "lgamma", "digamma"})
 #: Ops whose bodies share their elements among threads themselves, see ``slabs.shared``.
 SHARE = frozenset(

@@ -1,7 +1,7 @@
 """Large arrays in eager code on several threads: what NumPy does with one.
 
 Elements do not know of each other, and rows that are reduced do not either, so the bits are those of the whole at once.
-What is one universal function the native pool computes (`runtime.strided`); the rest is done slab by slab.
+What is one universal function the native pool computes (`runtime.eager.strided`); the rest is done slab by slab.
 """
 
 from __future__ import annotations

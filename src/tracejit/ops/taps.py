@@ -2,8 +2,8 @@
 
 What tap t sees from a position is the element ``offsets[t]`` further on. Positions are a box of extents ``counts``,
 whose dimensions walk the memory in ``steps``, the last one element by element. Strides, dilation and padding are in the
-offsets: see :mod:`tracejit.passes.taps`, which writes convolutions in these two ops when nothing is differentiated any
-more. They are no part of the op table, and have no gradients.
+offsets: see :mod:`tracejit.passes.windows.taps`, which writes convolutions in these two ops when nothing is
+differentiated any more. They are no part of the op table, and have no gradients.
 
 Where ``gaps`` is positive, negative zeros in the memory of ``tap_products`` are places where there is nothing: they add
 nothing, whatever the weight is there, while other zeros make nan of its infinities.

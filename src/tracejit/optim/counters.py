@@ -14,7 +14,7 @@ import numpy as np
 
 from ..tensor import Tensor
 from ..tensor_core import REBOUND
-from ..trace.state_checks import Bind, Check
+from ..trace.state.checks import Bind, Check
 
 _BLOCK = 1024
 

@@ -27,7 +27,7 @@ from ..ops.elementwise import cast
 from ..passes.pipeline import run_passes
 from ..runtime.behind import Abandoned, worker
 from ..runtime.callbacks import pointer_of
-from ..runtime.plan import make_plan
+from ..runtime.plan.plan import make_plan
 from ..runtime.program import Program
 from ..tensor import Tensor
 from ..types import TensorType

@@ -20,7 +20,7 @@ from .. import dtypes
 from ..modes import MODES
 from ..nn.structure import STRUCTURE_VERSION
 from ..tensor import Tensor
-from ..trace.state_checks import Bind, Check
+from ..trace.state.checks import Bind, Check
 from ..varying import plain
 from .counters import CountSteps, EqualCounts
 from .set_inside import SETTING, Overrides, cells_of

@@ -1,8 +1,8 @@
 """Hyperparameters that a compiled function sets itself: ``group["lr"] = ...`` before a step.
 
-The place is one of those that hold numbers which vary (:mod:`..trace.places`): what is set there is stored when the
-call ends. Steps after it use the number that was set: one that does not change is part of their row of numbers, others
-are operands of the rule's numbers, which are then computed like any number that varies.
+The place is one of those that hold numbers which vary (:mod:`..trace.numbers.places`): what is set there is stored
+when the call ends. Steps after it use the number that was set: one that does not change is part of their row of
+numbers, others are operands of the rule's numbers, which are then computed like any number that varies.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..modes import MODES
-from ..trace.numbers import outcome_key
-from ..trace.state_checks import Bind, Check
+from ..trace.numbers.numbers import outcome_key
+from ..trace.state.checks import Bind, Check
 from ..varying import is_varying, plain
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..autograd.handle import RemovableHandle
 from ..modes import MODES
-from ..trace.state_checks import Bind, Check
+from ..trace.state.checks import Bind, Check
 
 __all__ = ["register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
 

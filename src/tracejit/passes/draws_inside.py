@@ -26,8 +26,8 @@ from collections.abc import Iterable
 from ..extents import is_symbolic
 from ..ir.graph import Graph, Value
 from ..ops.random import random_uniform
-from .dead_code import dead_code
 from .rewrite import Rewriter, Rules
+from .simplify.dead_code import dead_code
 
 __all__ = ["drawn_inside", "draws_inside"]
 

@@ -11,26 +11,26 @@ from time import perf_counter
 
 from .. import config
 from ..ir.graph import Graph
-from .complex_parts import complex_parts
-from .convolutions import convolutions
-from .cse import cse
-from .dead_code import dead_code
-from .depthwise import depthwise
-from .dots import dots
 from .draws_inside import draws_inside
-from .drop_copies import drop_copies
-from .fold import fold
-from .half_products import half_products
-from .half_sums import half_sums
-from .optimize_loops import optimize_loops
-from .pair_products import pair_products
-from .patches import patches
-from .piecewise import piecewise
-from .pooling import pooling
-from .simplify import simplify
-from .small_products import small_products
-from .taps import taps
-from .transposed_products import transposed_products
+from .loops.optimize import optimize_loops
+from .products.complex_parts import complex_parts
+from .products.dots import dots
+from .products.half_products import half_products
+from .products.half_sums import half_sums
+from .products.pair_products import pair_products
+from .products.small_products import small_products
+from .products.transposed_products import transposed_products
+from .simplify.cse import cse
+from .simplify.dead_code import dead_code
+from .simplify.drop_copies import drop_copies
+from .simplify.fold import fold
+from .simplify.piecewise import piecewise
+from .simplify.simplify import simplify
+from .windows.convolutions import convolutions
+from .windows.depthwise import depthwise
+from .windows.patches import patches
+from .windows.pooling import pooling
+from .windows.taps import taps
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from typing import Any
 
 from ..codegen.kernel import Pointer
 from ..ir.graph import Value
-from ..passes.groups import root
+from ..passes.fusion.groups import root
 from ..runtime.launcher import Loop, Step, rows
-from ..runtime.plan_records import HostCall
+from ..runtime.plan.records import HostCall
 from ..runtime.program import Program
 from .pieces import Piece, Work, operations_of
 

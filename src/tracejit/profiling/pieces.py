@@ -15,17 +15,17 @@ from typing import Any
 from ..codegen.kernel import Pointer
 from ..ir.graph import Value
 from ..ops.kinds import Elementwise, Reduction
-from ..passes.groups import root
+from ..passes.fusion.groups import root
 from ..runtime.blas import is_gemm
-from ..runtime.kernels import Kernel, original
 from ..runtime.launcher import Loop, Step, rows
-from ..runtime.native_ir import HEADER_WORDS, STEP_WORDS
-from ..runtime.plan_records import HostCall
+from ..runtime.machine_code.kernels import Kernel, original
+from ..runtime.native.launcher_ir import HEADER_WORDS, STEP_WORDS
+from ..runtime.plan.records import HostCall
 from ..runtime.program import Program
 from ..runtime.taps import TapStep
 from ..runtime.threads import get_num_threads
-from ..runtime.tiled_loops import TiledLoop
-from ..runtime.tiles import TileStep
+from ..runtime.tiled.tiled_loops import TiledLoop
+from ..runtime.tiled.tiles import TileStep
 
 
 @dataclass(frozen=True)

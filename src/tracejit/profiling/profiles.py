@@ -168,7 +168,7 @@ def profile() -> Iterator[Profile]:
             "a profile is already running", "End it before another is begun; one sees all code."
         )
     from ..jit import CompiledFunction
-    from ..trace.backward_node import CompiledBackward
+    from ..trace.backward.node import CompiledBackward
 
     result, recorder = Profile(get_num_threads()), Recorder()
     originals: list[tuple[Any, str, Any]] = [

@@ -1,10 +1,10 @@
 """Compiling the kernels of plans in several threads.
 
 A planner prints its kernels first and hands over those that have to go through LLVM, which runs without Python's lock.
-Helpers compile them one after the other while it plans with promises of their addresses (`runtime.promised`), and then
-the next plan of the same program. One that no helper has begun when it is needed is compiled by whoever needs it, and
-who waits for one that a helper has begun compiles others. So nobody waits for a thread that has not begun, and where
-there are none all is as it was.
+Helpers compile them one after the other while it plans with promises of their addresses (`machine_code.promised`),
+and then the next plan of the same program. One that no helper has begun when it is needed is compiled by whoever needs
+it, and who waits for one that a helper has begun compiles others. So nobody waits for a thread that has not begun, and
+where there are none all is as it was.
 """
 
 from __future__ import annotations

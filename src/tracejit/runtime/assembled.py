@@ -12,7 +12,7 @@ import platform
 import sys
 
 from tracejit.codegen.identity import compiler as compiler_version
-from tracejit.runtime.store import kernel_store
+from tracejit.runtime.machine_code.store import kernel_store
 
 __all__ = ["Effort", "assembled", "is_stored", "process_triple"]
 

@@ -13,8 +13,8 @@ from ..dtypes import DType
 from ..ir.graph import Graph, Value
 from ..ops.table import Contraction
 from ..types import Shape, TensorType
-from .plan_pieces import Place
-from .views import Layouts
+from .plan.pieces import Place
+from .plan.views import Layouts
 
 
 class Assembly(Contraction):

@@ -23,9 +23,9 @@ from tracejit.runtime.ahead import NONE, Ahead
 from tracejit.runtime.assembled import process_triple
 from tracejit.runtime.blas_ir import gemm_module_text
 from tracejit.runtime.launcher import BLAS, COARSE, RELEASE_GIL, SERIAL, Step
-from tracejit.runtime.native import set_context
+from tracejit.runtime.machine_code.vector_modules import VectorModule, address, known_address
+from tracejit.runtime.native.native import set_context
 from tracejit.runtime.products import product_module
-from tracejit.runtime.vector_modules import VectorModule, address, known_address
 from tracejit.sizes import call
 
 if TYPE_CHECKING:

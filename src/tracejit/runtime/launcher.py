@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tracejit.extents import hint
-from tracejit.runtime.native import context_address, improve_when_idle, native
-from tracejit.runtime.native_ir import HEADER_WORDS, STEP_WORDS
+from tracejit.runtime.native.launcher_ir import HEADER_WORDS, STEP_WORDS
+from tracejit.runtime.native.native import context_address, improve_when_idle, native
 from tracejit.runtime.threads import _start_pool, get_num_threads
 
 if TYPE_CHECKING:

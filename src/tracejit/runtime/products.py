@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from ..codegen.gemm_text import gemm_text
-from ..codegen.vector_machine import multiplies_pairs, vector_machine
-from .vector_modules import VectorModule
+from ..codegen.products.gemm_text import gemm_text
+from ..codegen.products.vector_machine import multiplies_pairs, vector_machine
+from .machine_code.vector_modules import VectorModule
 
 __all__ = ["product_module"]
 

@@ -19,12 +19,12 @@ from ..sizes import Computed
 from ..types import TensorType
 from .allocator import allocate
 from .callbacks import fail, pointer_of
-from .filling import bind_numbers, filler, numbers_in
+from .eager.filling import bind_numbers, filler, numbers_in
 from .launcher import Loop, Step, Table, make_table, rows, signed, table_words
-from .plan import Plan
-from .plan_host import caller
-from .plan_records import Constant, HostCall, HostOperand, Slot, may_lie_on_the_host
-from .promised import Promised, settled
+from .machine_code.promised import Promised, settled
+from .plan.host import caller
+from .plan.plan import Plan
+from .plan.records import Constant, HostCall, HostOperand, Slot, may_lie_on_the_host
 
 #: Called with every program that is made.
 watchers: list[Callable[[Program], None]] = []

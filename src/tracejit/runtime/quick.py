@@ -16,8 +16,8 @@ from ..layout import MemoryLayout
 from ..types import TensorType
 from .allocator import _SMALL, _small
 from .launcher import _Address
-from .native import Native, native, set_context
-from .plan_records import HostCall
+from .native.native import Native, native, set_context
+from .plan.records import HostCall
 from .program import Program
 
 __all__ = ["LIST", "ONE", "TUPLE", "quick_run", "watch_programs"]

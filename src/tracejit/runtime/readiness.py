@@ -6,10 +6,10 @@ import sys
 from contextlib import suppress
 from functools import lru_cache
 
-from . import strided
 from .ahead import under_way
 from .behind import worker
-from .native import prepare, stored
+from .eager import strided
+from .native.native import prepare, stored
 from .turns import short_turns
 
 __all__ = ["make_ready"]

@@ -17,8 +17,8 @@ from typing import Any
 from ..codegen.kernel import Function, KernelCode, Pointer
 from ..ir.graph import Value
 from ..sizes import call
-from .kernels import address_of, stands_for
-from .plan_records import Slot
+from .machine_code.kernels import address_of, stands_for
+from .plan.records import Slot
 
 __all__ = ["STREAMED_BYTES", "function_address"]
 
@@ -33,8 +33,8 @@ def function_address(code: KernelCode, address: Any, slots: Mapping[Value, Slot]
     ``slots`` tell where the values lie that it reads and writes.
 
     >>> from tracejit.ir import parse
-    >>> from tracejit.runtime.plan import make_plan
-    >>> from tracejit.runtime.promised import settled
+    >>> from tracejit.runtime.plan.plan import make_plan
+    >>> from tracejit.runtime.machine_code.promised import settled
     >>> plan = make_plan(parse("graph f(x: f32[8]) { %0: f32[8] = exp(x) return %0 }"), [(1,)])
     >>> settled(plan.items[0].fn_address) == plan.kernels[0].addresses[0]
     True

@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
-from ..codegen.tap_few import (
+from ..codegen.products.tap_few import (
     FEW_ROWS,
     few_products_text,
     few_scratch,
     few_weights_text,
     strip_vectors,
 )
-from ..codegen.tap_products import product_scratch, products_text
-from ..codegen.tap_weights import weight_scratch, weights_text
-from ..codegen.vector_machine import Machine, vector_machine
-from ..passes.strips import at_most
+from ..codegen.products.tap_products import product_scratch, products_text
+from ..codegen.products.tap_weights import weight_scratch, weights_text
+from ..codegen.products.vector_machine import Machine, vector_machine
+from ..passes.windows.strips import at_most
 from ..sizes import call
 from .ahead import NONE, Ahead
 from .launcher import COARSE, RELEASE_GIL, Step
-from .vector_modules import VectorModule, address
+from .machine_code.vector_modules import VectorModule, address
 
 __all__ = ["TapStep", "Work", "scratch_bytes", "tap_module", "tap_step"]
 

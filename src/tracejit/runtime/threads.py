@@ -21,8 +21,8 @@ from typing import Any
 
 from tracejit import config
 from tracejit.locks import renewed_lock
-from tracejit.runtime.native import context, native, set_context
-from tracejit.runtime.native_ir import CONTEXT, MASK_BYTES, POOL, POOL_CELLS
+from tracejit.runtime.native.launcher_ir import CONTEXT, MASK_BYTES, POOL, POOL_CELLS
+from tracejit.runtime.native.native import context, native, set_context
 from tracejit.runtime.occupied import is_occupied, watchers
 
 __all__ = ["MAX_THREADS", "get_num_threads", "set_num_threads"]

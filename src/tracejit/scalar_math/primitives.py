@@ -1,7 +1,7 @@
 """The NumPy meaning of the names that are machine instructions in compiled kernels.
 
 Every function takes NumPy scalars or arrays of the type its name says and works elementwise, so the functions written
-in terms of them run vectorised in plain Python. `codegen.lower_primitives` holds the same names as LLVM instructions.
+in terms of them run vectorised in plain Python. `codegen.lower.primitives` holds the same names as LLVM instructions.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ def version(name: str) -> Iterable[Row]:
 def devices() -> Iterable[Row]:
     """Python, the assembler, the libraries CUDA programs need, and every device."""
     import tracejit as tj
-    from tracejit.codegen.cuda_cubin import assembler
+    from tracejit.codegen.cuda.cubin import assembler
     from tracejit.cuda.arrays import namespace
     from tracejit.runtime.cuda.gemm import cublas
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..runtime.cuda.kernels import Building, building
-from .backward import BoundBackward
-from .bound import Bound
-from .structure import structure_of
-from .tree_plan import Example, SymbolicTree, packs_of
+from .backward.backward import BoundBackward
+from .tree.bound import Bound
+from .tree.plan import Example, SymbolicTree, packs_of
+from .tree.structure import structure_of
 
 if TYPE_CHECKING:
     from .entry import Entry

@@ -17,13 +17,13 @@ from ..layout import contiguous_layout
 from ..modes import MODES
 from ..runtime.behind import Abandoned, worker
 from ..runtime.blas import find_blas
-from ..runtime.kernels import versions
-from ..runtime.native import prepare
+from ..runtime.machine_code.kernels import versions
+from ..runtime.native.native import prepare
 from ..runtime.readiness import make_ready
 from ..scalar_math.library import names
-from .ending import NotReplayable
-from .state_package import asking_functions, replaced
-from .tree import Segment
+from .replay.ending import NotReplayable
+from .state.package import asking_functions, replaced
+from .tree.tree import Segment
 
 if TYPE_CHECKING:
     from .entry import Entry

@@ -14,37 +14,37 @@ from ..ir.rules import SplitRuleError
 from ..layout import layout_of
 from ..locks import renewed_lock
 from ..modes import MODES
-from ..runtime.plan_loops import NotNativeError
+from ..runtime.plan.loops import NotNativeError
 from ..tensor import Tensor
 from .behind import PASSING, Behind, compile_backwards, why_failed
-from .collection import Collection, collecting_rarely
-from .ending import Overtaken
-from .graft import graft, graft_error
-from .held import form_of, leaf_names_of, places_in, without_held
-from .inputs import Signature
-from .kept_alive import give_back
-from .made import Made
-from .number_arguments import without_varying
-from .number_fitness import check_codes, check_error, plain_state, take_back
-from .number_uses import SIZES, number_positions
-from .outside import known_objects, unrepeatable, with_facts
-from .places import Place, PlaceKey
-from .recorded_run import Given, changing_modes, is_as_before, run_recorded
-from .recorder import Recorder
-from .replay_checks import make_accepts
-from .rolled_tree import roll_tree, unroll_tree
-from .round_loops import roll_rounds
-from .segments import Runner
-from .serving import serving
-from .shape_uses import EXTENTS, groups_in
+from .numbers.arguments import without_varying
+from .numbers.fitness import check_codes, check_error, plain_state, take_back
+from .numbers.places import Place, PlaceKey
+from .numbers.uses import SIZES, number_positions
+from .recording.collection import Collection, collecting_rarely
+from .recording.inputs import Signature
+from .recording.kept_alive import give_back
+from .recording.outside import known_objects, unrepeatable, with_facts
+from .recording.recorded_run import Given, changing_modes, is_as_before, run_recorded
+from .recording.recorder import Recorder
+from .replay.checks import make_accepts
+from .replay.ending import Overtaken
+from .replay.held import form_of, leaf_names_of, places_in, without_held
+from .rolling.tree import roll_tree, unroll_tree
+from .rounds.loops import roll_rounds
 from .signature import leaf_names, unique
-from .sized_walk import SizedWalk
-from .state import StateGuard, watch
-from .state_calls import watching
-from .structure import Structure
-from .tree import Divergence, Raise, Segment, is_rolled
-from .tree_plan import SymbolicTree, TreePlan
-from .walk import NotReplayable, Refused, UnseenSegment
+from .sizes.shape_uses import EXTENTS, groups_in
+from .sizes.sized_walk import SizedWalk
+from .state.calls import watching
+from .state.state import StateGuard, watch
+from .tree.graft import graft, graft_error
+from .tree.made import Made
+from .tree.plan import SymbolicTree, TreePlan
+from .tree.segments import Runner
+from .tree.serving import serving
+from .tree.structure import Structure
+from .tree.tree import Divergence, Raise, Segment, is_rolled
+from .tree.walk import NotReplayable, Refused, UnseenSegment
 
 if TYPE_CHECKING:
     from ..jit import CompiledFunction

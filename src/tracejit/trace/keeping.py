@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 from .. import config, meta
 from ..backoff import Backoff
 from .routes import open_door, route_of
-from .shape_uses import exact
 from .signature import flatten, statics_of
-from .state import watch
-from .tree import is_rolled
+from .sizes.shape_uses import exact
+from .state.state import watch
+from .tree.tree import is_rolled
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
     from .entry import Entry
-    from .number_uses import NumberUses
-    from .shape_uses import ShapeUses
+    from .numbers.uses import NumberUses
+    from .sizes.shape_uses import ShapeUses
 
 __all__ = ["CHURN", "Keeping"]
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..tensor import Tensor
-from .held import Held, arguments_in
-from .number_uses import Varying
-from .shape_uses import groups_in
+from .numbers.uses import Varying
+from .replay.held import Held, arguments_in
 from .signature import Static
+from .sizes.shape_uses import groups_in
 
 if TYPE_CHECKING:
     from .entry import Entry

@@ -3,7 +3,7 @@
 A call of a compiled function is looked up by a key of all its arguments, which takes Python microseconds to build. A
 route says of one signature that was served before what its arguments look like, as pointers to compare: the layouts of
 tensors, objects that have to be the same. Native code tries the routes of a function first (see
-`runtime.native_door_ir`); what fits none goes the general way, and may leave a route behind.
+`runtime.native.door_ir`); what fits none goes the general way, and may leave a route behind.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..runtime.launcher import _Address
-from ..runtime.native import native, set_context
-from ..runtime.native_layout import keep_for_ever, slot_offset
+from ..runtime.native.layout import keep_for_ever, slot_offset
+from ..runtime.native.native import native, set_context
 from ..tensor import Tensor
 from .signature import Static, flatten, is_number
 

@@ -20,9 +20,9 @@ from ..layout import layout_of
 from ..ops.mixin import Size
 from ..tensor import Tensor
 from ..varying import is_varying
-from .found_sizes import plain
-from .plain_parts import plain_parts
-from .state_values import describe, token
+from .numbers.plain_parts import plain_parts
+from .sizes.found_sizes import plain
+from .state.values import describe, token
 
 MAPPINGS = (dict, OrderedDict)
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...codegen.cuda_calls import device_writer
+from ...codegen.cuda.calls import device_writer
 from ...ir.graph import Graph, Value
 from ...types import Shape
 from ..launcher import Step
-from ..plan_body import BodyPlanner
-from ..plan_records import Slot
+from ..plan.body import BodyPlanner
+from ..plan.records import Slot
 from .plan import DevicePlanner
 
 

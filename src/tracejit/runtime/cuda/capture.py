@@ -18,8 +18,8 @@ from typing import Any
 from ...cuda.arrays import DeviceBlock, empty_block, is_on_device, namespace, told
 from ...errors import OutOfMemoryError
 from ...generated import define
-from ..plan import Plan
-from ..plan_records import HostCall
+from ..plan.plan import Plan
+from ..plan.records import HostCall
 from .gemm import WORKSPACE
 from .status import WORDS
 from .worth import BUDGET, bytes_of

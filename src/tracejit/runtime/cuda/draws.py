@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from ...codegen.cuda import blocks_for
-from ...codegen.cuda_draws import PARAMETERS, write_draw
+from ...codegen.cuda.cuda import blocks_for
+from ...codegen.cuda.draws import PARAMETERS, write_draw
 from ...cuda.arrays import namespace
 from ...cuda.driver import Driver, driver
 from ...dtypes import DType

@@ -18,7 +18,7 @@ from ...cuda.arrays import MODULES
 from ...cuda.libraries import load_library
 from ...sizes import call
 from ..launcher import SERIAL, Step
-from ..loader import load_object
+from ..machine_code.loader import load_object
 
 __all__ = ["DeviceGemm", "cublas", "gemm_step"]
 

@@ -9,30 +9,25 @@ from __future__ import annotations
 
 import hashlib
 from functools import lru_cache
-from pathlib import Path
 
-from ...codegen.cuda_cubin import assemble, assembler
-from ...codegen.cuda_ptx import (
+from ...codegen.cuda.cubin import assemble, assembler
+from ...codegen.cuda.ptx import (
     ARCHITECTURES,
     UnsupportedArchitectureError,
     cuda_target_description,
     ptx,
 )
-from ...codegen.llvm import code_version
-from ..kernels import identity
-from ..store import kernel_store
+from ...codegen.identity import code_version, digest_of_sources
+from ..machine_code.kernels import identity
+from ..machine_code.store import kernel_store
 
 __all__ = ["architecture_for", "image", "image_key"]
 
 
 @lru_cache(maxsize=1)
 def _device_code_version() -> str:
-    """A digest of the text of the device compiler, besides what `code_version` covers."""
-    digest = hashlib.sha256(code_version().encode())
-    folder = Path(__file__).parent.parent.parent / "codegen"
-    for file in sorted(folder.glob("cuda*.py")):
-        digest.update(file.name.encode() + b"\0" + file.read_bytes())
-    return digest.hexdigest()
+    """A digest of the text of the device compiler, and of what it shares with that of the host."""
+    return digest_of_sources("codegen/cuda/*.py") + code_version()
 
 
 def architecture_for(capability: tuple[int, int]) -> str:

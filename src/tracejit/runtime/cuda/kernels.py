@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from ...codegen.cuda_launch import DeviceCode, Launch
-from ...codegen.cuda_ptx import ptx
+from ...codegen.cuda.launch import DeviceCode, Launch
+from ...codegen.cuda.ptx import ptx
 from ...cuda.driver import ImageError, driver
 from ..counts import COUNTS
-from ..kernels import identity
+from ..machine_code.kernels import identity
 from .images import architecture_for, image, image_key
 
 _handles: dict[tuple[int, str], int] = {}

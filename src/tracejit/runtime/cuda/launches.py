@@ -14,9 +14,9 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...codegen.cuda_launch import BLOCK, Launch
+from ...codegen.cuda.launch import BLOCK, Launch
 from ..launcher import SERIAL, Step
-from ..loader import load_object
+from ..machine_code.loader import load_object
 
 __all__ = ["launch_steps", "launcher_address"]
 

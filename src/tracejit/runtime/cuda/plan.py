@@ -10,24 +10,24 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...codegen.cuda_calls import device_writer
-from ...codegen.cuda_kernel import write_device_kernel
-from ...codegen.cuda_launch import DeviceCode, Status
-from ...codegen.cuda_scatter import write_device_scatter
+from ...codegen.cuda.calls import device_writer
+from ...codegen.cuda.kernel import write_device_kernel
+from ...codegen.cuda.launch import DeviceCode, Status
+from ...codegen.cuda.scatter import write_device_scatter
 from ...codegen.kernel import KernelCode, kernel_name
 from ...codegen.nest import index_source
 from ...ir.graph import Graph, Value
-from ...passes.groups import Call, Group, root
+from ...passes.fusion.groups import Call, Group, root
 from ...types import Shape
 from ..ahead import Ahead
 from ..assembly import Placed
 from ..launcher import Step
-from ..plan import Plan, Planner
-from ..plan_assembly import place_moves
-from ..plan_body import BodyPlanner
-from ..plan_products import result_layout
-from ..plan_records import Products, may_lie_on_the_host
-from ..views import Layouts
+from ..plan.assembly import place_moves
+from ..plan.body import BodyPlanner
+from ..plan.plan import Plan, Planner
+from ..plan.products import result_layout
+from ..plan.records import Products, may_lie_on_the_host
+from ..plan.views import Layouts
 from . import gemm, kernels
 from .gemm import TYPES, DeviceGemm, gemm_step
 from .launches import launch_steps

@@ -1,0 +1,1 @@
+"""Printers of CPU kernels, one per form of reduction."""

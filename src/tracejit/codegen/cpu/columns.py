@@ -1,0 +1,269 @@
+"""Printing column reductions: the innermost axis is kept, axes outside of it are reduced.
+
+Rows are cut into blocks, each of which leaves a partial result per column; a second function adds the blocks up in
+order and does what follows from the result. So threads share the rows of a tall matrix, memory is read along its rows,
+and the result does not depend on the number of threads. Rows too narrow to fill vectors are read several at a time, as
+one wide row with partial results of its own for each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ... import config
+from ...ir.graph import Value
+from ...ops.table import Reduction
+from ...passes.fusion.groups import FULL, ROW, is_random
+from ...sizes import is_zero, largest, smallest
+from .. import scalar
+from ..kernel import Function, Scratch
+from ..nest import is_one
+from .cpu import Scope, Writer, describe, describe_domain
+from .rows import finished, fold_into, fold_point, step_in_order
+from .short_rows import short_ends
+
+#: Columns per tile: partial results of a tile stay in the first-level cache.
+TILE = 1024
+#: Elements per block of rows, at least: enough to be worth a hand-over, few enough to share evenly.
+BLOCK_ELEMENTS = 1 << 14
+#: Blocks are as long as leaves so many to share, up to so many rows: each writes partial results that are read again.
+MANY_TILES, LONGEST = 64, 256
+#: Columns that several narrow rows are to fill.
+WIDE = 128
+#: Rows that are folded into the partial results at a time, where few values are computed.
+ROWS, SHORT = 4, 6
+
+
+class Columns:
+    """The extents of a column reduction, and where its partial results are kept."""
+
+    def __init__(self, writer: Writer) -> None:
+        nest = writer.nest
+        self.writer = writer
+        self.inner = len(nest.axes) - 1
+        self.outer = nest.kept[:-1]
+        self.columns = nest.axes[self.inner].extent
+        self.tiles = -(-self.columns // TILE)
+        self.rows = nest.axes[nest.reduced[0]].extent
+        around = writer.extents_product(nest.reduced[1:])
+        work = largest(1, around * smallest(self.columns, TILE))
+        self.outer_count = writer.extents_product(self.outer)
+        needed = -(-MANY_TILES // largest(1, self.tiles * self.outer_count))
+        long = smallest(LONGEST, -(-self.rows // needed))
+        self.block_rows = largest(largest(1, BLOCK_ELEMENTS // largest(1, work)), long)
+        self.blocks = largest(1, -(-self.rows // self.block_rows))
+        self.folds = self._goes_on()
+        # Fewer than ROWS of them would be no better than ROWS one after the other.
+        lanes = WIDE // largest(1, self.columns) // ROWS * ROWS
+        self.lanes = largest(1, lanes) if self.folds else 1
+        self.reductions = [v for v in writer.group.values if isinstance(v.op, Reduction)]
+
+    def _goes_on(self) -> bool:
+        """Does every row begin where the one before it ends, in all that is walked?"""
+        group, nest = self.writer.group, self.writer.nest
+        if len(nest.reduced) != 1 or group.tables or any(map(is_random, group.values)):
+            return False
+        walked = [a.strides for v, a in nest.writes.items() if group.level[v] == FULL]
+        walked += [a.strides for a in nest.reads.values()]
+        ends = ((strides[nest.reduced[0]], strides[self.inner]) for strides in walked)
+        return all(
+            (is_zero(row) and is_zero(step)) or (is_one(step) and bool(row == self.columns))
+            for row, step in ends
+        )
+
+    def ends(self) -> list[dict[int, str]] | None:
+        """The places of columns that are so few that they are printed apart; None where they are not."""
+        axes = self.writer.nest.axes
+        return None if self.folds or len(axes) != 2 else short_ends(self.writer, (0, 1))
+
+    @property
+    def grain(self) -> int:
+        """A block is worth a thread when it has enough elements."""
+        around = self.writer.extents_product(self.writer.nest.reduced[1:])
+        work = smallest(self.rows, self.block_rows) * around * smallest(self.columns, TILE)
+        found: int = largest(1, config.grain_elements // largest(1, work))
+        return found
+
+    def cells(self, index: str) -> dict[Value, str]:
+        """The partial result of each reduction at ``index``."""
+        writer = self.writer
+        count = self.outer_count * self.blocks * self.lanes * self.columns
+        found = {}
+        for number, value in enumerate(self.reductions):
+            dtype = scalar.combine_of(value).dtype
+            key = f"partial{number}"
+            scratch = Scratch(key, dtype, largest(count, 1), per_worker=False)
+            name = writer.text.parameter(key, scalar.storage_type(dtype) + "*", scratch)
+            found[value] = f"{name}[{index}]"
+        return found
+
+    def open_tile(self, rest: str, indent: int) -> None:
+        """From the running number: the tile of columns, and the number of what is left."""
+        text, writer = self.writer.text, self.writer
+        tiles = writer.number("tiles", self.tiles)
+        text.add(indent, f"start = (task % {tiles}) * {TILE}")
+        text.add(indent, f"stop = minimum_i64(start + {TILE}, {writer.extent(self.inner)})")
+        text.add(indent, f"{rest} = task // {tiles}")
+
+
+def write_columns(writer: Writer) -> tuple[Function, Function]:
+    """Partial results per block of rows, then their sum and what follows."""
+    columns = Columns(writer)
+    ends = columns.ends()
+    if ends is None:
+        return _write_partials(writer, columns), _write_sums(writer, columns)
+    return _write_few(writer, columns, ends), _write_sums(writer, columns)
+
+
+def _write_few(writer: Writer, columns: Columns, ends: Sequence[dict[int, str]]) -> Function:
+    """Partial results of few columns, which are printed apart: lanes are rows."""
+    text, axis, inner = writer.text, writer.nest.reduced[0], columns.inner
+    size = writer.number("block_rows", columns.block_rows)
+    text.add(1, "for task in range(lo, hi):")
+    text.add(2, f"first = task * {size}")
+    text.add(2, f"last = minimum_i64(first + {size}, {writer.extent(axis)})")
+    so_far: list[Scope] = []
+    for place in ends:
+        names = {v: f"acc{number}_{place[inner]}" for number, v in enumerate(columns.reductions)}
+        so_far.append(names)
+        for value, name in names.items():
+            text.add(2, f"{name} = {scalar.combine_of(value).identity}", describe(value))
+    text.add(2, f"for i{axis} in range(first, last):")
+    writer.variables[axis] = f"i{axis}"
+    for place, names in zip(ends, so_far, strict=True):
+        writer.variables.update(place)
+        fold_point(writer, names, 3)
+    for place, names in zip(ends, so_far, strict=True):
+        for value, cell in columns.cells(f"task * {len(ends)} + {place[inner]}").items():
+            text.add(2, f"{cell} = {scalar.store(names[value], scalar.combine_of(value).dtype)}")
+    doc = f"{describe_domain(writer.group)}: reduces outer axes by blocks"
+    return writer.finish(columns.blocks, columns.grain, writer.name, doc)
+
+
+def _write_partials(writer: Writer, columns: Columns) -> Function:
+    text, nest, inner = writer.text, writer.nest, columns.inner
+    first_axis = nest.reduced[0]
+    text.add(1, "for task in range(lo, hi):")
+    columns.open_tile("part", 2)
+    blocks = writer.number("blocks", columns.blocks)
+    size = writer.number("block_rows", columns.block_rows)
+    text.add(2, f"first = (part % {blocks}) * {size}")
+    text.add(2, f"last = minimum_i64(first + {size}, {writer.extent(first_axis)})")
+    if columns.outer:
+        text.add(2, f"row = part // {blocks}")
+        writer.decompose(columns.outer, "row", 2)
+    lanes, wide = "1", "stop"
+    text.add(2, f"base = part * {writer.extent(inner)}")
+    if columns.folds:
+        lanes, wide = writer.number("lanes", columns.lanes), "wide"
+        text.add(2, f"base = base * {lanes}")
+        text.add(2, f"wide = start + (stop - start) * {lanes}")
+    cells = columns.cells(f"base + i{inner}")
+    text.add(2, f"for i{inner} in range(start, {wide}):")
+    for value, cell in cells.items():
+        combine = scalar.combine_of(value)
+        identity = scalar.store(combine.identity, combine.dtype)
+        text.add(3, f"{cell} = {identity}", describe(value))
+    rest = "first"
+    if columns.folds:
+        rest = "narrow"
+        text.add(2, f"{rest} = select({lanes} > 1, last - (last - first) % {lanes}, first)")
+        text.add(2, f"for i{first_axis} in range(first, {rest}, {lanes}):")
+        text.add(3, f"for i{inner} in range(start, wide):")
+        _points_of_rows(writer, cells, [f"i{first_axis}"], 4)
+    if len(nest.reduced) == 1 and len(writer.group.values) <= SHORT:
+        text.add(2, f"several = last - (last - {rest}) % {ROWS}")
+        text.add(2, f"for i{first_axis} in range({rest}, several, {ROWS}):")
+        rows = [f"i{first_axis}"] + [f"i{first_axis}_{n}" for n in range(1, ROWS)]
+        for number, row in enumerate(rows[1:], 1):
+            text.add(3, f"{row} = i{first_axis} + {number}")
+        text.add(3, f"for i{inner} in range(start, stop):")
+        _points_of_rows(writer, cells, rows, 4)
+        rest = "several"
+    text.add(2, f"for i{first_axis} in range({rest}, last):")
+    indent = writer.open_loops(nest.reduced[1:], 3)
+    text.add(indent, f"for i{inner} in range(start, stop):")
+    _points_of_rows(writer, cells, [f"i{first_axis}"], indent + 1)
+    if columns.folds:
+        text.add(2, f"for lane in range(1, {lanes}):")
+        text.add(3, f"later = base + lane * {writer.extent(inner)}")
+        _add_up(writer, columns, "later", 3)
+    extent = columns.outer_count * columns.blocks * columns.tiles
+    doc = f"{describe_domain(writer.group)}: reduces outer axes by blocks"
+    return writer.finish(extent, columns.grain, writer.name, doc)
+
+
+def _points_of_rows(
+    writer: Writer, cells: dict[Value, str], rows: Sequence[str], indent: int
+) -> None:
+    """The element work of some rows of a tile, in order: cells are read and written once for all of them."""
+    axis, inner = writer.nest.reduced[0], len(writer.nest.axes) - 1
+    writer.variables[inner] = f"i{inner}"
+    group, text = writer.group, writer.text
+    running: dict[Value, tuple[str, scalar.Combine]] = {}
+    for number, row in enumerate(rows):
+        writer.variables[axis] = row
+        scope: Scope = {}
+        for value in group.values:
+            if group.level[value] == FULL and value in writer.nest.writes:
+                writer.write(value, writer.value(value, [scope], indent), indent)
+        for value, cell in cells.items():
+            element = writer.value(value.value_operands[0], [scope], indent)
+            combine = scalar.combine_of(value)
+            element = scalar.convert(element, value.value_operands[0].spec.dtype, combine.dtype)
+            if not number:
+                name = f"acc{writer.counter}_now"
+                writer.counter += 1
+                text.add(indent, f"{name} = {scalar.load(cell, combine.dtype)}")
+                running[value] = name, combine
+            step_in_order(writer, running[value][0], combine.update, element, indent)
+    for value, (name, combine) in running.items():
+        text.add(indent, f"{cells[value]} = {scalar.store(name, combine.dtype)}")
+    del writer.variables[axis], writer.variables[inner]
+
+
+def _add_up(writer: Writer, columns: Columns, later: str, indent: int) -> None:
+    """Add the partial results that begin at ``later`` to those at ``base``."""
+    text, inner = writer.text, columns.inner
+    text.add(indent, f"for i{inner} in range(start, stop):")
+    cells = columns.cells(f"base + i{inner}")
+    for value, other in columns.cells(f"{later} + i{inner}").items():
+        combine = scalar.combine_of(value)
+        part = scalar.load(other, combine.dtype)
+        fold_into(writer, cells[value], combine.dtype, combine.merge, part, indent + 1)
+
+
+def _write_sums(writer: Writer, columns: Columns) -> Function:
+    """Add later blocks to the first, then the results of the columns."""
+    text, inner = writer.text, columns.inner
+    text.add(1, "for task in range(lo, hi):")
+    columns.open_tile("row", 2)
+    writer.decompose(columns.outer, "row", 2)
+    blocks, width = writer.number("blocks", columns.blocks), writer.extent(inner)
+    if columns.folds:
+        width = writer.number("width", columns.columns * columns.lanes)
+    text.add(2, f"base = row * {blocks} * {width}")
+    text.add(2, f"for block in range(1, {blocks}):")
+    text.add(3, f"later = base + block * {width}")
+    _add_up(writer, columns, "later", 3)
+    cells = columns.cells(f"base + i{inner}")
+    text.add(2, f"for i{inner} in range(start, stop):")
+    writer.variables[inner] = f"i{inner}"
+    _results(writer, cells, 3)
+    extent = columns.tiles * columns.outer_count
+    grain = largest(1, config.grain_elements // largest(1, columns.blocks * TILE))
+    return writer.finish(extent, grain, f"{writer.name}_combine", "adds the blocks up")
+
+
+def _results(writer: Writer, cells: dict[Value, str], indent: int) -> None:
+    """What follows from the finished columns."""
+    scope: Scope = {}
+    group = writer.group
+    for value, cell in cells.items():
+        combine = scalar.combine_of(value)
+        name = writer.fresh()
+        writer.text.add(indent, f"{name} = {scalar.load(cell, combine.dtype)}")
+        scope[value] = finished(writer, value, name, indent)
+    for value in group.values:
+        if group.level[value] == ROW and value in writer.nest.writes:
+            writer.write(value, writer.value(value, [scope], indent), indent)

@@ -1,0 +1,1 @@
+"""Printers of device kernels, their lowering to PTX, and cubins."""

@@ -1,0 +1,1 @@
+"""Matrix products and convolutions over flat memory, in LLVM's assembly language."""

@@ -1,0 +1,1 @@
+"""Which values become one kernel, and in which order kernels run."""

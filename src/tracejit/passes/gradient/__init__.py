@@ -1,0 +1,1 @@
+"""Differentiation, and what the backward pass keeps."""

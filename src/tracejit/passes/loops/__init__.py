@@ -1,0 +1,1 @@
+"""Passes over loops: their gradient, and work moved out of them."""

@@ -1,0 +1,1 @@
+"""Products and sums in a cheaper form."""

@@ -1,0 +1,1 @@
+"""Classic optimisations, exact for every value."""

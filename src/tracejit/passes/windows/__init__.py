@@ -1,0 +1,1 @@
+"""Convolutions, pooling and resampling, written out as products and elementwise work."""

@@ -1,0 +1,364 @@
+"""Convolutions over flat memory, for which there is native code: nothing is laid out in matrices.
+
+Before::
+
+    graph f(x: f32[2, 3, 8], w: f32[4, 3, 2]) {
+        %0: f32[2, 4, 7] = convolution(x, w, stride=(1,), padding=((0, 0),), dilation=(1,), groups=1)
+        return %0
+    }
+
+After::
+
+    graph f(x: f32[2, 3, 8], w: f32[4, 3, 2]) {
+        %0: f32[2, 3, 8] = reshape(x, shape=(2, 3, 8))
+        %1: f32[2, 4, 7] = tap_products(%0, w, offsets=(0, 1), counts=(7,), steps=(1,), groups=1, gaps=0)
+        return %1
+    }
+
+Padding is written out. Where windows are s apart, elements s apart become neighbours: memory is split into s *phases*
+along the dimension, and every tap sees one phase. The gradient of the input is one such product for every phase of the
+result; that of the weight sees the same memory as the convolution. Where eager execution adds up windows for the
+gradient of the input, around them is no zero but a gap, so that nan and infinities of a weight stay where windows are.
+Runs on graphs that are not differentiated any more, on machines for which
+:mod:`tracejit.codegen.products.vector_machine` knows a vector.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from math import gcd
+from typing import Any, NamedTuple
+
+from ...codegen.products.vector_machine import vector_machine
+from ...dtypes import float32
+from ...extents import is_symbolic
+from ...ir.graph import Graph, Value
+from ...ops.shapes import numel
+from ...ops.taps import tap_products, tap_weights
+from ...types import Shape
+from ..rewrite import Rewriter, Rules
+from ..simplify.moves import together
+from .strips import at_most
+
+#: Kernels with more elements, and in more dimensions, stay library calls.
+MOST_TAPS, MOST_DIMENSIONS = 1024, 3
+
+
+def taps(graph: Graph) -> Graph:
+    """``graph`` with convolutions over flat memory, where there is native code for them.
+
+    >>> from tracejit.ir import parse
+    >>> graph = parse('''graph f(x: f32[2, 3, 8], w: f32[4, 3, 2]) {
+    ...     %0: f32[2, 4, 7] = convolution(x, w, stride=(1,), padding=((0, 0),), dilation=(1,), groups=1)
+    ...     return %0
+    ... }''')
+    >>> [v.op.name for v in taps(graph).values if v.op][-1] in ("tap_products", "convolution")
+    True
+    """
+    if vector_machine() is None:
+        return graph
+    if not any(v.op is not None and v.op.name in ALL_RULES for v in graph.values):
+        return graph
+    return Rewriter(graph.name, ALL_RULES).run(graph)
+
+
+class _Seen(NamedTuple):
+    """Flat memory (samples, channels, memory), and how taps and positions walk it."""
+
+    memory: Value
+    offsets: Shape
+    steps: Shape
+
+
+class _Form:
+    """The attributes of a convolution of (samples, channels, *size), and the extents of its windows."""
+
+    def __init__(self, value: Value, kernel: Shape, counts: Shape) -> None:
+        self.value, self.line = value, value.line
+        self.counts = counts
+        self.kernel = tuple(map(int, kernel))
+        self.stride: Shape = value.attributes["stride"]
+        self.padding: tuple[tuple[int, int], ...] = value.attributes["padding"]
+        self.dilation: Shape = value.attributes["dilation"]
+        self.groups: int = value.attributes["groups"]
+
+    def fits(self, *operands: Value) -> bool:
+        """Is this of a dtype that is computed in, not empty, and with nothing cut off?"""
+        numbers = (*self.stride, *self.dilation, self.groups)
+        if self.value.spec.dtype.short not in ("f32", "f64") or any(map(is_symbolic, numbers)):
+            return False
+        if len(self.kernel) > MOST_DIMENSIONS or not 0 < numel(self.kernel) <= MOST_TAPS:
+            return False
+        if any(a < 0 or b < 0 for a, b in self.padding):
+            return False
+        return all(at_most(1, x.spec.numel) for x in (self.value, *operands))
+
+    def reach(self, tap: int, dim: int) -> int:
+        """How far from a window's start a tap is."""
+        return tap * self.dilation[dim]
+
+
+def _flat(rewriter: Rewriter, x: Value, line: Any) -> Value:
+    shape = (*x.spec.shape[:2], numel(x.spec.shape[2:]))
+    return rewriter.write("reshape", (x,), line, shape=shape)
+
+
+def _row_steps(extents: Shape) -> Shape:
+    """From one position to the next along each dimension of a box."""
+    return tuple(numel(extents[i + 1 :]) for i in range(len(extents)))
+
+
+def _sums(parts: Sequence[Sequence[int]]) -> Shape:
+    """The sum of one number from each sequence, in the order of a box."""
+    return tuple(sum(chosen) for chosen in itertools.product(*parts))
+
+
+def _seen(rewriter: Rewriter, x: Value, form: _Form) -> _Seen:
+    """What the windows of x see."""
+    size = x.spec.shape[2:]
+    widths = list(form.padding)
+    for dim, s in enumerate(form.stride):
+        if s != 1:  # whole phases
+            before, after = form.padding[dim]
+            whole = -(-(size[dim] + before + after) // s) * s
+            widths[dim] = (before, whole - size[dim] - before)
+    if any(a != 0 or b != 0 for a, b in widths):
+        around = ((0, 0), (0, 0), *widths)
+        x = rewriter.write("pad", (x,), form.line, widths=around, value=0)
+    if all(s == 1 for s in form.stride):
+        steps = _row_steps(x.spec.shape[2:])
+        parts = [
+            [form.reach(t, dim) * steps[dim] for t in range(k)] for dim, k in enumerate(form.kernel)
+        ]
+        return _Seen(_flat(rewriter, x, form.line), _sums(parts), steps)
+    return _phases(rewriter, x, form)
+
+
+def _phases(rewriter: Rewriter, x: Value, form: _Form) -> _Seen:
+    """The same where windows are some elements apart; x has whole phases."""
+    rank = len(form.stride)
+    extents = tuple(n // s for n, s in zip(x.spec.shape[2:], form.stride, strict=True))
+    split = [e for pair in zip(extents, form.stride, strict=True) for e in pair]
+    x = rewriter.write("reshape", (x,), form.line, shape=(*x.spec.shape[:2], *split))
+    order = (0, 1, *(3 + 2 * i for i in range(rank)), *(2 + 2 * i for i in range(rank)))
+    x = rewriter.write("permute", (x,), form.line, dims=order)
+    reached = [
+        {form.reach(t, i) % s for t in range(form.kernel[i])} for i, s in enumerate(form.stride)
+    ]
+    kept = tuple(max(r) + 1 for r in reached)
+    if kept != form.stride:
+        shape = (*x.spec.shape[:2], *kept, *extents)
+        starts, ones = (0,) * len(shape), (1,) * len(shape)
+        x = rewriter.write("slice", (x,), form.line, starts=starts, counts=shape, steps=ones)
+    steps = _row_steps((*kept, *extents))
+    parts = []
+    for dim, s in enumerate(form.stride):
+        at = [divmod(form.reach(t, dim), s) for t in range(form.kernel[dim])]
+        parts.append([shift * steps[rank + dim] + phase * steps[dim] for shift, phase in at])
+    return _Seen(_flat(rewriter, x, form.line), _sums(parts), steps[rank:])
+
+
+def _forward(rewriter: Rewriter, value: Value) -> Value | None:
+    x, weight = value.value_operands
+    form = _Form(value, weight.spec.shape[2:], value.spec.shape[2:])
+    if not form.fits(x, weight):
+        return None
+    seen = _seen(rewriter, x, form)
+    return rewriter.write(
+        tap_products,
+        (seen.memory, weight),
+        form.line,
+        offsets=seen.offsets,
+        counts=form.counts,
+        steps=seen.steps,
+        groups=form.groups,
+        gaps=0,
+    )
+
+
+def _weight(rewriter: Rewriter, value: Value) -> Value | None:
+    x, y = value.value_operands
+    form = _Form(value, value.attributes["kernel"], y.spec.shape[2:])
+    if not form.fits(x, y):
+        return None
+    seen = _seen(rewriter, x, form)
+    found = rewriter.write(
+        tap_weights,
+        (seen.memory, _flat(rewriter, y, form.line)),
+        form.line,
+        offsets=seen.offsets,
+        counts=form.counts,
+        steps=seen.steps,
+        groups=form.groups,
+    )
+    out, each = value.spec.shape[0] // form.groups, numel(value.spec.shape[1:])
+    found = rewriter.write("reshape", (found,), form.line, shape=(form.groups, each, out))
+    found = rewriter.write("permute", (found,), form.line, dims=(0, 2, 1))
+    return rewriter.write("reshape", (found,), form.line, shape=value.spec.shape)
+
+
+def _input(rewriter: Rewriter, value: Value) -> Value | None:
+    """Position s a + r of the padded input, in phase r, got what taps at distance s q + r left from window a - q."""
+    y, weight = value.value_operands
+    form = _Form(value, weight.spec.shape[2:], y.spec.shape[2:])
+    if not form.fits(y, weight):
+        return None
+    size = value.spec.shape[2:]
+    starts = [before // s for (before, _), s in zip(form.padding, form.stride, strict=True)]
+    ends = [
+        -(-(before + n) // s)
+        for (before, _), n, s in zip(form.padding, size, form.stride, strict=True)
+    ]
+    spans = [form.reach(k - 1, dim) // form.stride[dim] for dim, k in enumerate(form.kernel)]
+    widths = [
+        (span - start, end - count)
+        for span, start, end, count in zip(spans, starts, ends, form.counts, strict=True)
+    ]
+    if any(a < 0 or b < 0 for a, b in widths):
+        return None
+    gaps: Any = 0
+    if any(a != 0 or b != 0 for a, b in widths):
+        around = ((0, 0), (0, 0), *widths)
+        gaps = _gaps(value, form)
+        y = rewriter.write("add", (y, 0.0), form.line)  # gaps are the only negative zeros
+        y = rewriter.write("pad", (y,), form.line, widths=around, value=-0.0)
+    seen = _Seen(_flat(rewriter, y, form.line), (), _row_steps(y.spec.shape[2:]))
+    counts = tuple(end - start for start, end in zip(starts, ends, strict=True))
+    turned = _turned(rewriter, weight, form)
+    found = [
+        _phase(rewriter, form, seen, turned, phase, counts, spans, gaps)
+        for phase in itertools.product(*map(range, form.stride))
+    ]
+    first = [before % s for (before, _), s in zip(form.padding, form.stride, strict=True)]
+    return found[0] if len(found) == 1 else _interleaved(rewriter, form, found, counts, first)
+
+
+def _gaps(value: Value, form: _Form) -> Any:
+    """Positive where eager execution adds up windows, instead of reversing the kernel: see `ops.convolve`."""
+    return 1 if any(s != 1 for s in form.stride) else added_windows(value)
+
+
+def added_windows(value: Value) -> Any:
+    """Of a gradient of an input, with strides of one: positive where eager execution adds up windows.
+
+    >>> from tracejit.ir import parse
+    >>> rest = "size=(5,), stride=(1,), padding=((0, 0),), dilation=(1,), groups=1"
+    >>> text = f"graph f(y: f32[1, 2, 3], w: f32[2, 1, 3]) {{ %0: f32[1, 1, 5] = convolution_input(y, w, {rest})"
+    >>> added_windows(parse(text + "  return %0 }").outputs[0])
+    7
+    """
+    y, weight = value.value_operands
+    if value.attributes["groups"] > 1 and weight.spec.shape[1] == 1:
+        return 0
+    here, there = numel(value.spec.shape[2:]), numel(y.spec.shape[2:])
+    return y.spec.shape[1] * here - value.spec.shape[1] * there
+
+
+def _turned(rewriter: Rewriter, weight: Value, form: _Form) -> Value:
+    """The weight with the channels of its two sides exchanged."""
+    if form.groups == 1:
+        dims = (1, 0, *range(2, weight.spec.ndim))
+        return rewriter.write("permute", (weight,), form.line, dims=dims)
+    out, channels = weight.spec.shape[0] // form.groups, weight.spec.shape[1]
+    shape = (form.groups, out, channels, *form.kernel)
+    grouped = rewriter.write("reshape", (weight,), form.line, shape=shape)
+    dims = (0, 2, 1, *range(3, grouped.spec.ndim))
+    grouped = rewriter.write("permute", (grouped,), form.line, dims=dims)
+    shape = (form.groups * channels, out, *form.kernel)
+    return rewriter.write("reshape", (grouped,), form.line, shape=shape)
+
+
+def _phase(
+    rewriter: Rewriter,
+    form: _Form,
+    seen: _Seen,
+    weight: Value,
+    phase: Shape,
+    counts: Shape,
+    spans: Sequence[int],
+    gaps: Any,
+) -> Value:
+    """One phase of the gradient of the input."""
+    memory, _, steps = seen
+    at, every, number = [], [], []
+    parts = []
+    for dim, (r, k) in enumerate(zip(phase, form.kernel, strict=True)):
+        s = form.stride[dim]
+        chosen = [t for t in range(k) if form.reach(t, dim) % s == r]
+        at.append(chosen[0] if chosen else 0)
+        every.append(s // gcd(s, form.dilation[dim]))
+        number.append(len(chosen))
+        parts.append([(spans[dim] - form.reach(t, dim) // s) * steps[dim] for t in chosen])
+    if 0 in number:
+        shape = (memory.spec.shape[0], weight.spec.shape[0], *counts)
+        dtype = memory.spec.dtype
+        return rewriter.write("full", (), form.line, shape=shape, value=0.0, dtype=dtype)
+    if tuple(number) != form.kernel:
+        weight = rewriter.write(
+            "slice",
+            (weight,),
+            form.line,
+            starts=(0, 0, *at),
+            counts=(*weight.spec.shape[:2], *number),
+            steps=(1, 1, *every),
+        )
+    return rewriter.write(
+        tap_products,
+        (memory, weight),
+        form.line,
+        offsets=_sums(parts),
+        counts=counts,
+        steps=steps,
+        groups=form.groups,
+        gaps=gaps,
+    )
+
+
+def _interleaved(
+    rewriter: Rewriter, form: _Form, phases: list[Value], counts: Shape, first: list[int]
+) -> Value:
+    """All phases, side by side as they belong; the first of them may have begun in the padding."""
+    rank = len(counts)
+    layers = [rewriter.write("unsqueeze", (x,), form.line, dims=(0,)) for x in phases]
+    stack = rewriter.write("cat", layers, form.line, dim=0)
+    samples, channels = phases[0].spec.shape[:2]
+    shape = (*form.stride, samples, channels, *counts)
+    stack = rewriter.write("reshape", (stack,), form.line, shape=shape)
+    order = [rank, rank + 1]
+    for dim in range(rank):
+        order += [rank + 2 + dim, dim]
+    stack = rewriter.write("permute", (stack,), form.line, dims=tuple(order))
+    whole = tuple(n * s for n, s in zip(counts, form.stride, strict=True))
+    found = rewriter.write("reshape", (stack,), form.line, shape=(samples, channels, *whole))
+    if found.spec == form.value.spec and not any(first):
+        return found
+    return rewriter.write(
+        "slice",
+        (found,),
+        form.line,
+        starts=(0, 0, *first),
+        counts=form.value.spec.shape,
+        steps=(1,) * (rank + 2),
+    )
+
+
+def _wide(rewriter: Rewriter, value: Value) -> Value | None:
+    """Half precision is computed in float32 and rounded once, as in eager execution."""
+    assert value.op is not None
+    dtype = value.spec.dtype
+    if not dtype.is_half:
+        return None
+    operands = [
+        rewriter.write("cast", (x,), value.line, dtype=float32) for x in value.value_operands
+    ]
+    found = rewriter.write(value.op, operands, value.line, **value.attributes)
+    return rewriter.write("cast", (found,), value.line, dtype=dtype)
+
+
+RULES: Rules = {
+    "convolution": (_forward,),
+    "convolution_input": (_input,),
+    "convolution_weight": (_weight,),
+}
+ALL_RULES: Rules = together(dict.fromkeys(RULES, (_wide,)), RULES)

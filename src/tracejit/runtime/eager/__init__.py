@@ -1,0 +1,1 @@
+"""What eager code takes from the runtime: kernels and threads for large arrays and many small ones."""

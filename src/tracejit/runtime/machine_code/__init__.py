@@ -1,0 +1,1 @@
+"""Object code: made in helpers, kept in the store, linked into memory."""

@@ -1,0 +1,1 @@
+"""From a graph to a program: views, buffers, steps, and the table that the launcher walks."""

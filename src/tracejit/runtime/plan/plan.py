@@ -1,0 +1,400 @@
+"""From a graph to a program: legal views, fusion, kernels, buffers with reuse, and the table the launcher walks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ...codegen.cpu.along import goes_along, write_along
+from ...codegen.cpu.complex import computes_pairs, write_pairs
+from ...codegen.cpu.kernel import write_kernel
+from ...codegen.cpu.scatter import scatters, write_scatter
+from ...codegen.kernel import KernelCode, Number, Pointer, Scratch, kernel_name
+from ...codegen.nest import Layout, index_source
+from ...extents import is_symbolic
+from ...ir.graph import Graph, Value
+from ...ir.loops import is_loop, part, split_operands
+from ...passes.fusion.fusion import fuse
+from ...passes.fusion.groups import Call, Group, Schedule, root
+from ...passes.gradient.recompute import recompute
+from ...sizes import largest
+from ...types import Shape, TensorType
+from ..ahead import Ahead
+from ..assembly import Placed, assemble
+from ..blas import find_blas
+from ..launcher import COARSE, Loop, Step, is_other_form
+from ..machine_code import kernels
+from ..streaming import function_address
+from ..threads import get_num_threads
+from ..tiled.tile_runs import TileRun, find_tile_runs
+from ..tiled.tiles import FIRST_WINDOW
+from .arena import Arena, aligned
+from .assembly import is_fusible, place_moves
+from .loops import carried_values, parts_of, plan_loop
+from .modules import missing_modules
+from .overwrite import overwrites
+from .products import plan_product
+from .records import Constant, HostCall, HostOperand, Products, Slot
+from .taps import is_taps, plan_taps
+from .tiles import plan_run
+from .views import PRODUCTS, Layouts, legalize, matrix_layout
+
+if TYPE_CHECKING:
+    from .body import BodyPlanner
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything a program needs: native steps with slots, host calls between them, buffers."""
+
+    legal: Graph  # with views that memory allows
+    graph: Graph  # and with memory for what is moved
+    schedule: Schedule
+    kernels: tuple[kernels.Kernel, ...]
+    items: tuple[Step | Loop | HostCall, ...]
+    inputs: tuple[Value, ...]
+    output_slots: tuple[Slot, ...]
+    output_types: tuple[TensorType, ...]
+    packed_inputs: frozenset[int]
+    pack_bytes: int
+    arena_bytes: int
+    hosts: int
+    constants: tuple[Constant, ...]
+    late: tuple[Slot, ...]
+    device: int = -1  # the number of the GPU it is for, -1 for the host
+    refuses: bool = False  # may a kernel on a device refuse its input?
+    checked: int = 0  # the items before it are queued when it is asked whether one did
+
+    @property
+    def has_arena(self) -> bool:
+        """Does it need memory for temporaries?"""
+        return is_symbolic(self.arena_bytes) or self.arena_bytes > 0
+
+    @property
+    def has_pack(self) -> bool:
+        """Does it return a pack?"""
+        return any(slot.kind == "pack" for slot in self.output_slots)
+
+    @property
+    def launches(self) -> int:
+        """Native steps per call; on a device, the forms of a kernel of which one launches itself count once."""
+        steps = [i for i in self.items if not isinstance(i, HostCall)]
+        return sum(self.device < 0 or not is_other_form(i) for i in steps)
+
+
+class Planner:
+    """Builds one plan."""
+
+    device = -1
+    #: May steps run together, tile by tile; can kernels reduce columns beside rows?
+    tiles = across = True
+    held: list[Any] | None = None  # owners of memory to be given back after a run of steps
+
+    def __init__(
+        self,
+        graph: Graph,
+        input_strides: Sequence[Shape],
+        overwrite: Mapping[int, int],
+        pack: Collection[int],
+        packed_inputs: Mapping[int, int],
+    ) -> None:
+        levels, dtypes = self.products.levels, self.products.dtypes
+        self.legal, layouts = legalize(graph, input_strides, levels, dtypes)
+        placed = self.placed(layouts)
+        self.graph, self.layouts = placed.graph, placed.layouts
+        self.schedule = fuse(self.graph, is_fusible, placed.waits, self.across)
+        self.runs: tuple[TileRun, ...] = ()
+        if self.tiles:
+            self.schedule, self.runs = find_tile_runs(self.schedule, self.layouts, placed)
+        self.windows: dict[Value, Slot] = {}
+        self.slots: dict[Value, Slot] = {
+            v: Slot("pack", 0, packed_inputs[i]) if i in packed_inputs else Slot("input", i)
+            for i, v in enumerate(self.graph.inputs)
+        }
+        self.packed_inputs = frozenset(packed_inputs)
+        shown = {v for i, v in enumerate(self.graph.outputs) if i not in pack}
+        self.packed = {self.graph.outputs[i] for i in pack} - shown
+        self.pack_bytes = 0
+        self.overwrites = overwrites(self.schedule, self.layouts, overwrite, self.runs)
+        self.output_roots = {v: i for i, v in enumerate(dict.fromkeys(self.graph.outputs))}
+        self.items: list[Step | Loop | HostCall] = []
+        self.kernels: list[kernels.Kernel] = []
+        self.constants: list[Constant] = []
+        self.late: list[Slot] = []  # host results and constants, in order of their launcher slots
+        self.arena = Arena()
+        self.hosts, self.refuses = 0, False
+        self.codes: dict[Group, KernelCode] = {}
+        self.ahead = Ahead({})
+        self.parts = parts_of(self.graph)
+        self.doubled = set(carried_values(self.graph))
+        self.last_use = self.lifetimes()
+
+    products = Products(PRODUCTS, find_blas)
+
+    def placed(self, layouts: Layouts) -> Placed:
+        """The legal graph with memory for what is moved."""
+        self.legal, after = recompute(self.legal)
+        return place_moves(self.legal, layouts, self.products, after)
+
+    def body(self, *given: Any) -> BodyPlanner:
+        """What plans the body of a loop into this program; ``given`` as `BodyPlanner` takes it."""
+        from .body import BodyPlanner
+
+        return BodyPlanner(self, *given)
+
+    # --- slots ---------------------------------------------------------------------------------------------------
+
+    @property
+    def slot_base(self) -> dict[str, int]:
+        """First launcher slot of each kind: inputs, outputs, arena, pack, then host results and constants."""
+        inputs, outputs = len(self.graph.inputs), len(self.output_roots)
+        first = inputs + outputs
+        rest = {"arena": first, "pack": first + 1, "late": first + 2, "window": FIRST_WINDOW}
+        return {"input": 0, "output": inputs, **rest}
+
+    def argument(self, slot: Slot, offset: int) -> tuple[int, int]:
+        """A launcher argument for an address."""
+        if slot.kind in ("host", "constant"):
+            late = self.late.index(Slot(slot.kind, slot.index))
+            return (self.slot_base["late"] + late, slot.offset + offset)
+        return (self.slot_base[slot.kind] + slot.index, slot.offset + offset)
+
+    def lifetimes(self) -> dict[Value, int]:
+        """The last step that reads each block of memory, by the value it was made for."""
+        last: dict[Value, int] = {}
+        for number, step in enumerate(self.schedule.steps):
+            reads = step.externals if isinstance(step, Group) else step.value.value_operands
+            for value in reads:
+                last[self.layouts(value).root] = number
+        for loop, parts in self.parts.items():  # what was carried last lies where the first was
+            for index, value in enumerate(split_operands(loop)[0]):
+                if index in parts:
+                    last[value] = max(last[value], last.get(parts[index], -1))
+        return last
+
+    def place(self, value: Value) -> Slot:
+        """Give a materialised value its memory, or its place in that of another."""
+        layout = self.layouts(value)
+        if layout.root is value:
+            self.slots[value] = self.memory(value)
+        else:
+            if layout.root not in self.slots:
+                self.place(layout.root)
+            self.slots[value] = self.address(layout, value.spec.dtype.itemsize)
+        return self.slots[value]
+
+    def memory(self, value: Value) -> Slot:
+        """New memory."""
+        if value in self.windows:
+            return self.windows[value]
+        if value in self.packed:
+            slot = Slot("pack", 0, self.pack_bytes)
+            self.pack_bytes += aligned(value.spec.nbytes)
+            return slot
+        if value in self.output_roots:
+            return Slot("output", self.output_roots[value])
+        nbytes = value.spec.nbytes
+        nbytes = 2 * aligned(nbytes) if value in self.doubled else nbytes
+        return Slot("arena", 0, self.arena.take(nbytes, value))
+
+    # --- steps ---------------------------------------------------------------------------------------------------
+
+    def run(self) -> Plan:
+        runs = {run.first: run for run in self.runs}
+        done = 0
+        with self.compiling():
+            while done < len(self.schedule.steps):
+                step = self.schedule.steps[done]
+                if done in runs:
+                    plan_run(self, runs[done])
+                    done = runs[done].last
+                else:
+                    self.plan_step(step)
+                    done += 1
+                for value in [v for v in self.arena.owners if self.last_use.get(v, -1) < done]:
+                    self.arena.give(value)
+        for value in self.output_roots:
+            if value not in self.slots or self.slots[value].kind == "constant":
+                self.plan_host(value)  # a source: every call returns memory of its own
+        return Plan(
+            self.legal,
+            self.graph,
+            self.schedule,
+            tuple(self.kernels),
+            tuple(self.items),
+            self.graph.inputs,
+            tuple(self.slots[v] for v in self.graph.outputs),
+            tuple(v.spec for v in self.graph.outputs),
+            self.packed_inputs,
+            self.pack_bytes,
+            self.arena.finish(),
+            self.hosts,
+            tuple(self.constants),
+            tuple(self.late),
+            self.device,
+            self.refuses,
+        )
+
+    def compiling(self) -> Ahead:
+        """Print the kernels of all groups, and have those that are new compiled while their steps are planned."""
+        for step in self.schedule.steps:
+            if isinstance(step, Group):
+                outputs, name = self.schedule.outputs[step], kernel_name(step)
+                self.codes[step] = write_kernel(step, outputs, self.layouts, name, self.overwrites)
+        self.ahead = kernels.compiling(self.codes.values(), missing_modules(self.schedule))
+        return self.ahead
+
+    def plan_step(self, step: Group | Call) -> None:
+        """Append what a step of the schedule needs."""
+        if isinstance(step, Group):
+            self.plan_group(step)
+        else:
+            self.plan_call(step)
+
+    def plan_group(self, group: Group) -> None:
+        code = self.codes.pop(group)
+        for value in group.externals:
+            if index_source(value) is None:
+                self.require(root(value))
+        for value in self.schedule.outputs[group]:
+            self.place(value)
+        self.add_kernel(group, code)
+
+    def add_kernel(self, owner: Group | Value, code: KernelCode, flags: int = 0) -> None:
+        """The steps of a kernel."""
+        kernel = kernels.build(code, self.ahead)
+        self.kernels.append(kernel)
+        temporary: dict[str, int] = {}
+        for function, address in zip(code.functions, kernel.promised, strict=True):
+            given = [self.parameter(owner, p, temporary) for p in function.parameters]
+            grain = largest(1, function.grain)
+            here = function_address(code, address, self.slots) if self.held is None else address
+            self.items.append(Step(here, given, (-1, function.extent), grain, flags))
+        for key in temporary:
+            if self.held is None:
+                self.arena.give((owner, key))
+            else:
+                self.held.append((owner, key))
+
+    def parameter(
+        self, group: Group | Value, parameter: Pointer | Number | Scratch, temporary: dict[str, int]
+    ) -> tuple[int, int]:
+        if isinstance(parameter, Number):
+            return (-1, parameter.bits)
+        if isinstance(parameter, Pointer):
+            return self.argument(self.slots[parameter.value], parameter.offset)
+        if parameter.key not in temporary:
+            count = parameter.count * (get_num_threads() if parameter.per_worker else 1)
+            nbytes = count * parameter.dtype.itemsize
+            temporary[parameter.key] = self.arena.take(nbytes, (group, parameter.key))
+        return self.argument(Slot("arena", 0, temporary[parameter.key]), 0)
+
+    def require(self, value: Value) -> None:
+        """Materialise a source that a call or an odd view reads."""
+        if value in self.slots:
+            return
+        assert value.op is not None, f"{value} was not computed"
+        assert not value.operands, f"{value} was not computed"
+        self.slots[value] = Slot("constant", len(self.constants))
+        self.constants.append(Constant(value.op, dict(value.attributes)))
+        self.late.append(self.slots[value])
+
+    def plan_call(self, call: Call) -> None:
+        value = call.value
+        if value.op is part:
+            return  # placed with its loop
+        if value.op is assemble:
+            if value not in self.slots:  # there were no pieces to be written
+                self.place(value)
+            return
+        for operand in value.value_operands:
+            self.require(root(operand))
+        product = value.op is not None and value.op.name == "matmul"
+        step = self.plan_gemm(value) if product else None
+        if is_loop(value):
+            self.items.append(plan_loop(self, value, self.parts.get(value, {})))
+        elif step is not None:
+            self.items.append(step)
+        elif is_taps(value):
+            plan_taps(self, value)
+        elif scatters(value):
+            self.plan_scatter(value)
+        elif goes_along(value):
+            self.plan_whole(value, write_along)
+        elif computes_pairs(value):
+            self.plan_whole(value, write_pairs)
+        else:
+            self.plan_host(value)
+
+    def plan_scatter(self, value: Value) -> None:
+        """Write new values into what lies where the result does."""
+        if value not in self.slots:  # in memory that its base was not the first in
+            self.place(value)
+        code = write_scatter(value, self.layouts(value), self.layouts)
+        self.add_kernel(value, code, COARSE)
+
+    def plan_whole(self, value: Value, write: Callable[..., KernelCode]) -> None:
+        """Compute a value by a kernel of its own."""
+        self.place(value)
+        self.add_kernel(value, write(value, self.layouts(value), self.layouts))
+
+    def plan_host(self, value: Value) -> None:
+        """Run the op's own body on arrays at this point of the program."""
+        operands = [self.host_operand(x) if isinstance(x, Value) else x for x in value.operands]
+        assert value.op is not None
+        self.items.append(HostCall(value.op, tuple(operands), dict(value.attributes), self.hosts))
+        self.slots[value] = Slot("host", self.hosts)
+        self.late.append(self.slots[value])
+        self.hosts += 1
+
+    def host_operand(self, value: Value) -> HostOperand:
+        layout = self.layouts(value)
+        return HostOperand(self.slots[layout.root], value.spec, layout.offset, layout.strides)
+
+    def address(self, layout: Layout, itemsize: int) -> Slot:
+        """Where a view starts."""
+        return self.slots[layout.root].moved(layout.offset * itemsize)
+
+    def plan_gemm(self, value: Value) -> Step | None:
+        """A product as a step of its own when its operands lie as BLAS can read them."""
+        return plan_product(self, value)
+
+    def matrix(self, value: Value, batch: Shape) -> tuple[tuple[int, int], int, bool, Any] | None:
+        """Address, leading dimension, transposition and batch stride of an operand, None when BLAS cannot read it."""
+        layout = self.layouts(value)
+        found = matrix_layout(value.spec.shape, layout.strides, batch, self.products.levels)
+        if found is None:
+            return None
+        address = self.argument(self.slots[layout.root], layout.offset * value.spec.dtype.itemsize)
+        return address, *found
+
+
+def make_plan(
+    graph: Graph,
+    input_strides: Sequence[Shape],
+    overwrite: Mapping[int, int] | None = None,
+    pack: Collection[int] = (),
+    packed_inputs: Mapping[int, int] | None = None,
+    device: int = -1,
+) -> Plan:
+    """Plan ``graph`` for inputs with these strides (in elements), on the host or the GPU of number ``device``.
+
+    ``overwrite`` maps output positions to input positions whose memory may take the result; ``Plan.output_slots`` tells
+    where that was legal (the slot is then the input's). Outputs at positions ``pack`` share one block, the *pack*;
+    ``packed_inputs`` are inputs that lie in such a block, at these offsets in bytes.
+
+    >>> from tracejit.ir import parse
+    >>> graph = parse("graph f(x: f32[8]) { %0: f32[8] = exp(x) %1: f32[8] = add(%0, x) return %1 }")
+    >>> [code.name for code in make_plan(graph, [(1,)]).kernels]
+    ['k_exp_add']
+    """
+    if device >= 0:
+        from ..cuda.plan import DevicePlanner
+
+        given = (overwrite or {}, pack, packed_inputs or {}, device)
+        return DevicePlanner(graph, input_strides, *given).run()
+    return Planner(graph, input_strides, overwrite or {}, pack, packed_inputs or {}).run()
+
+
+__all__ = ["KernelCode", "Plan", "make_plan"]

@@ -1,0 +1,1 @@
+"""Steps and loops that go through a range tile by tile."""

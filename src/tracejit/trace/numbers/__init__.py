@@ -1,0 +1,1 @@
+"""Numbers that vary from call to call: where they come from, and how they are computed anew."""

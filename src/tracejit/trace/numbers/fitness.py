@@ -1,0 +1,188 @@
+"""Which code must have the numbers themselves, and cleaning up where a recording left something else in their place.
+
+Code in C sometimes takes nothing but a true ``float`` or ``int``, and ``type(x)`` tells the two apart. Functions that
+mention such things keep their numbers as constants.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from types import CellType, CodeType
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+from ...extents import Extent
+from ...varying import plain
+from ..recording.transparent import attributes_of, is_transparent
+from ..state.checks import Check, Read
+from ..state.reads import reads_of
+from .numbers import UnfitError
+from .places import Place
+from .plain_parts import plain_keys, plain_parts
+
+if TYPE_CHECKING:
+    from ..recording.recorder import Recorder
+
+_GLOBALS = frozenset(
+    {"ctypes", "datetime", "decimal", "Decimal", "json", "marshal", "pow", "timedelta", "type"}
+)
+_ATTRIBUTES = frozenset({"Decimal", "dumps", "dump", "isscalar", "from_float", "timedelta"})
+
+#: Objects of a program that are looked through for sizes which were left there.
+_MOST_OBJECTS = 10_000
+
+
+def check_codes(codes: Iterable[CodeType]) -> None:
+    """Raise :class:`UnfitError` when code that mentions these needs the numbers themselves."""
+    for code in codes:
+        if code.co_filename == "<string>" and code.co_name.startswith("__"):
+            continue  # a method that a dataclass has by itself
+        found = (_GLOBALS & reads_of(code).globals) | _ATTRIBUTES.intersection(code.co_names)
+        if found:
+            raise UnfitError(f"numbers are constants here, because the code uses {min(found)!r}")
+
+
+def plain_state(checks: Iterable[Check]) -> None:
+    """Put values where varying numbers were stored in the Python state that is checked."""
+    for check in checks:
+        if isinstance(check, Read) and check.writable:
+            Place(check, object).put_plain()
+        for snapshot in getattr(check, "snapshots", ()):
+            own = vars(snapshot.module)
+            found = {key: plain_parts(x) for key, x in own.items()}
+            own.update({key: x for key, x in found.items() if x is not own[key]})
+
+
+def check_error(error: Exception, recorder: Recorder, wide: bool = False) -> None:
+    """Raise :class:`UnfitError` for an error that only true numbers would have avoided, if nothing was done yet.
+
+    ``wide``: extents of the arguments are sizes, and Python state is as before. Any other error is the user's, and so
+    are the numbers in it.
+    """
+    misfit = "VaryingFloat" in str(error) or "VaryingInt" in str(error)
+    misfit |= wide and Extent.__name__ in str(error)
+    if misfit and isinstance(error, TypeError) and not recorder.has_effects:
+        raise UnfitError(f"numbers are constants here ({error})") from None
+    if recorder.showed_sizes_or_numbers:
+        _plain_error(error)
+
+
+def _plain_error(error: BaseException) -> None:
+    """Put values for numbers in an error, and in those it came from."""
+    waiting: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while waiting:
+        found = waiting.pop()
+        if found is None or id(found) in seen:
+            continue
+        seen.add(id(found))
+        _replace_in(found, {id(x): plain_parts(x) for x in _parts_of(found)})
+        waiting += (found.__cause__, found.__context__)
+
+
+def take_back(recorder: Recorder, objects: Iterable[Any]) -> None:
+    """Put values where a run left numbers that stood for others, be it as keys or in tuples.
+
+    Sizes are looked for in ``objects`` and what these contain.
+    """
+    if recorder.scope is not None:
+        _plain_sizes(objects)
+    put_back(recorder.handed_out)
+
+
+def put_back_everywhere(numbers: Sequence[ref[Any]]) -> None:
+    """Put values where some of these numbers are held, be it in objects that ``gc.freeze()`` put aside.
+
+    Python does not tell what refers to a number among those. Where numbers are left that no garbage refers to, they are
+    brought back meanwhile.
+    """
+    put_back(numbers)
+    if gc.get_freeze_count() and any(r() is not None for r in numbers):
+        gc.collect()
+        if any(r() is not None for r in numbers):
+            gc.unfreeze()
+            try:
+                put_back(numbers)
+            finally:
+                gc.freeze()
+
+
+def put_back(numbers: Iterable[ref[Any]]) -> None:
+    """Put values where some of these numbers are held."""
+    held = [x for x in [r() for r in numbers] if x is not None]
+    values = {id(x): plain(x) for x in held}
+    while held:
+        tuples = []
+        asked = tuple(held)  # since CPython 3.13 among what refers to its items
+        for holder in gc.get_referrers(*asked):
+            if isinstance(holder, tuple):
+                if holder is not asked:
+                    tuples.append(holder)
+            elif holder is not held:
+                _replace_in(holder, values)
+        held = [x for x in tuples if plain_parts(x) is not x]
+        values = {id(x): plain_parts(x) for x in held}
+
+
+def _replace_in(holder: Any, values: Mapping[int, Any]) -> None:
+    """Let ``holder`` hold the values of what it holds, which are given by the identities of that."""
+    if isinstance(holder, (list, deque)):
+        for i, x in enumerate(holder):
+            if id(x) in values:
+                holder[i] = values[id(x)]
+    elif isinstance(holder, dict):
+        for key, x in list(dict.items(holder)):
+            if id(x) in values:
+                dict.__setitem__(holder, key, values[id(x)])
+        plain_keys(holder)
+    elif isinstance(holder, set):
+        old = [x for x in holder if id(x) in values]
+        holder.difference_update(old)
+        holder.update([values[id(x)] for x in old])
+    elif isinstance(holder, BaseException):
+        holder.args = values.get(id(holder.args), holder.args)
+        _replace_in(vars(holder), values)
+    elif isinstance(holder, CellType):
+        holder.cell_contents = values.get(id(holder.cell_contents), holder.cell_contents)
+    else:
+        for name, x in _attributes(holder):
+            if id(x) in values:
+                object.__setattr__(holder, name, values[id(x)])
+
+
+def _plain_sizes(objects: Iterable[Any]) -> None:
+    """Put values where these objects, or what they contain, hold sizes that were symbols in a recording."""
+    waiting, seen = list(objects), set[int]()
+    while waiting and len(seen) < _MOST_OBJECTS:
+        holder = waiting.pop()
+        if id(holder) in seen:
+            continue
+        seen.add(id(holder))
+        parts = _parts_of(holder)
+        values = {id(x): plain_parts(x) for x in parts if plain_parts(x) is not x}
+        if parts and not isinstance(holder, tuple):
+            _replace_in(holder, values)
+        waiting += parts
+
+
+def _parts_of(holder: Any) -> list[Any]:
+    """What a container or an object of a program holds."""
+    if isinstance(holder, (list, tuple, set, deque)):
+        return list(holder)
+    if isinstance(holder, dict):
+        return list(dict.values(holder))
+    if isinstance(holder, BaseException):
+        return [holder.args, *vars(holder).values()]
+    return [x for _, x in _attributes(holder)]
+
+
+def _attributes(holder: Any) -> list[tuple[str, Any]]:
+    """The names and values of what an object of a program is made of; nothing for other objects."""
+    kind: type = type(holder)
+    return (
+        [pair for some in attributes_of(holder) for pair in some.items()]
+        if is_transparent(kind)
+        else []
+    )

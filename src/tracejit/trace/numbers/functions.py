@@ -1,0 +1,104 @@
+"""Functions that would see the value of a number: ``math.sqrt``, ``float``, ``int``, while a function is recorded.
+
+They are written in C and take the value of whatever they get. So while a function with numbers that vary is recorded,
+or from the moment on that it finds a size which only the run tells, the names by which its code reaches them lead to
+functions that keep a varying number one.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import CodeType
+from typing import Any
+
+from ...extents import Extent
+from ...varying import (
+    MATH,
+    MATH_FUNCTIONS,
+    VaryingFloat,
+    VaryingInt,
+    derived,
+    is_varying,
+    number_of,
+)
+from ..state.checks import Cell, Item
+from ..state.reads import only_called
+from ..state.state import StateGuard
+from ..state.values import MISSING
+from .places import Place
+
+
+@contextmanager
+def following(guard: StateGuard) -> Iterator[None]:
+    """The names in the code that ``guard`` is about lead to functions that keep numbers varying."""
+    undo: list[Callable[[], None]] = []
+    try:
+        for check in guard.checks:
+            if type(check) in (Item, Cell):
+                _replace(check, guard.codes, undo)
+        yield
+    finally:
+        for step in undo:
+            step()
+
+
+def _replace(check: Any, codes: Sequence[CodeType], undo: list[Callable[[], None]]) -> None:
+    new = _stand_in(check.expected)
+    if new is not None and check.current() is check.expected:
+        place = Place(check, object)
+        if type(check.holder) in (dict, list) or isinstance(check, Cell):
+            place.put(new)
+            undo.append(lambda: place.put(check.expected) if place.read() is new else None)
+    elif check.expected is MISSING and check.key in _BUILTINS and type(check.holder) is dict:
+        # Others may use the same name in other ways, so only where nobody else is.
+        if others_run() or not only_called(codes, check.key):
+            return
+        namespace, key, call = check.holder, check.key, _BUILTINS[check.key]
+        namespace[key] = call
+        undo.append(lambda: namespace.pop(key) if namespace.get(key) is call else None)
+
+
+def others_run() -> bool:
+    """Are there threads that may run the user's code? Those of the package only run kernels and compile them."""
+    return any(
+        thread is not threading.current_thread() and not thread.name.startswith("tracejit")
+        for thread in threading.enumerate()
+    )
+
+
+def _stand_in(value: Any) -> Any:
+    if value is math:
+        return MATH
+    try:
+        return MATH_FUNCTIONS.get(value)
+    except TypeError:  # it has no hash
+        return None
+
+
+def _float(x: Any = 0.0) -> Any:
+    """``float`` that keeps a varying number one."""
+    x = number_of(x)
+    if is_varying(x):
+        return x if type(x) is VaryingFloat else derived("float", x)
+    return float(x)
+
+
+def _int(x: Any = 0, *base: Any, **named: Any) -> Any:
+    """``int`` that keeps a varying number one."""
+    x = number_of(x)
+    if base or named:
+        return int(x, *base, **named)
+    if is_varying(x):
+        return x if type(x) is VaryingInt else derived("int", x)
+    return x if type(x) is Extent else int(x)
+
+
+def _len(x: Any) -> Any:
+    """``len`` that keeps a size one."""
+    return x.shape[0] if hasattr(type(x), "takes_varying_numbers") and x.ndim else len(x)
+
+
+_BUILTINS = {"float": _float, "int": _int, "len": _len}

@@ -1,0 +1,273 @@
+"""What a recorded run does with numbers that may differ from call to call.
+
+Each stands in for a number of the user's while the run is recorded. Arithmetic makes more of them; a comparison becomes
+a guard on its outcome, a value that Python has to see becomes a guard on that value, which is a constant from there on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from types import CodeType
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+from ...autograd.grad_mode import no_grad
+from ...autograd.op_node import OpNode
+from ...extents import Extent
+from ...ir.graph import Value
+from ...ops.functions.common import as_type
+from ...ops.kinds import operand_info
+from ...ops.table import Elementwise, Op
+from ...tensor import Tensor
+from ...types import Scalar
+from ...varying import VaryingFloat, VaryingInt, is_varying, plain
+from ..numbers.compared_items import compared_in, comparison_of_item
+from ..numbers.fitness import check_codes
+from ..numbers.numbers import ItemRead, Number, NumberGuard, UnfitError, outcome_key
+from ..numbers.plain_parts import plain_parts
+from ..sizes.found_sizes import has_extents, user_line
+
+#: Numbers of a list that are read one by one.
+MAX_ITEMS = 32
+#: The same for bools, each of which is a branch.
+MAX_BOOLS = 8
+
+if TYPE_CHECKING:
+    from ..numbers.places import Place, PlaceKey
+    from .inputs import Signature
+
+
+class NumbersInside:
+    """The part of a recorder that follows numbers."""
+
+    signature: Signature
+    failure: str | None
+    guards: dict[tuple[Value, Any], None]
+    path: dict[Any, None]
+    unsupported: Callable[[str], None]
+    value_of: Callable[[Tensor], Value]
+    guard: Callable[[Tensor, Scalar], None]
+    end_piece: Callable[[Any], None]
+    scope: Any
+
+    def __init__(self) -> None:
+        self.pinned: dict[Number, Any] = {}  # numbers whose value a guard has fixed
+        self.handed_out: list[ref[Any]] = []
+        self.on_the_tape: list[Any] = []  # the steps of what was computed from numbers
+        self.item_lines: Collection[Any] = ()  # where numbers are read from tensors that vary
+        self.lists_read: set[Any] = set()  # where lists of sizes were read
+        self.value_lists: set[Any] = set()  # where lists are more than that, and read one by one
+        self.stores: dict[Place, Any] = {}  # what the run put in places that vary
+        self.items_read: set[Number] = set()
+        self.standing: frozenset[PlaceKey] = (
+            frozenset()
+        )  # the places in which numbers stand that vary
+        self.codes: Sequence[CodeType] = ()  # of the recorded function, and of what it calls
+        self.follow: Callable[[], Any] | None = None  # lets functions of numbers keep them varying
+        self.fit = True  # can this code do with numbers that stand for sizes?
+        self.apart_from_sizes = False  # were numbers handed out that are none?
+
+    @property
+    def showed_sizes_or_numbers(self) -> bool:
+        """Did the user's code get numbers that stand for those of other calls?"""
+        return bool(self.handed_out) or self.scope is not None
+
+    def more_than_sizes(self, reason: str) -> None:
+        """What was read as a list of sizes is more: from the next recording on, the numbers are read one by one."""
+        self.value_lists |= self.lists_read
+        self.unsupported(reason)
+
+    def follows_items(self, tensor: Tensor) -> bool:
+        """Are the values, which are asked for as a list, few enough to be read one by one?"""
+        kind = tensor.spec
+        if self.failure is not None or has_extents(kind.shape) or len(kind.shape) > 2:
+            return False
+        most = MAX_BOOLS if kind.dtype.category == "bool" else MAX_ITEMS
+        few = tensor.array.size <= most and kind.shape[:1] <= (most,)
+        if kind.dtype.category == "int" and len(kind.shape) == 1:
+            few = few and self.is_value_list(tensor)
+        return bool(few and not kind.dtype.is_complex)
+
+    def is_value_list(self, tensor: Tensor) -> bool:
+        """Are the ints of a vector, asked for as a list, no sizes, as far as is known of the line?"""
+        line, array = user_line(), tensor.array
+        if line not in self.value_lists and array.size and int(array.min()) < 0:
+            self.value_lists.add(line)
+        return line in self.value_lists
+
+    # --- making them -----------------------------------------------------------------------------------------------
+
+    def varying(self, number: Number, value: Any) -> Any:
+        """What the user's code gets for ``number``."""
+        if self.scope is None:
+            self.apart_from_sizes |= number.is_source
+        made = (VaryingFloat if type(value) is float else VaryingInt)(value, number, self)
+        self.handed_out.append(ref(made))
+        return made
+
+    def plain_tape(self) -> None:
+        """The run is over, or not recorded any further: its tape may outlive it, and computes with values."""
+        while self.on_the_tape:
+            node = self.on_the_tape.pop()
+            if isinstance(node, OpNode):
+                node.operands = plain_parts(node.operands)
+                if node.saved:
+                    node.saved = {name: plain(x) for name, x in node.saved.items()}
+
+    def varies(self, source: Value, value: Scalar) -> bool:
+        """Is a number read from ``source`` one that varies? The first time it is read decides."""
+        number = self.signature.numbers.known.get(("item", source))
+        if number in self.items_read or (source, outcome_key(value)) in self.guards:
+            return number in self.items_read
+        return user_line() in self.item_lines
+
+    def compared(self, tensor: Tensor, value: Scalar) -> bool:
+        """Is the number that a tensor holds compared at once, and nothing else? Then the outcome is the guard."""
+        found = comparison_of_item()
+        dtype = None if found is None else compared_in(tensor.dtype, found[2])
+        if found is None or dtype is None:
+            return False
+        compare, op, limit = found
+        with no_grad():
+            outcome = op(as_type(tensor.detach(), dtype), limit)
+        self.guard(outcome, compare(value, limit))
+        return True
+
+    def item(self, source: Value, value: Scalar) -> Any:
+        """Python reads the number that ``source`` holds."""
+        number = self.signature.numbers.source("item", source, type(value), "item")
+        if number not in self.items_read:
+            self.items_read.add(number)
+            self.end_piece(ItemRead(source, number, user_line()))
+            self.path[number] = None
+        return self.varying(number, value)
+
+    def follow_sizes(self) -> None:
+        """From here on there are sizes that the run told, which Python may compute with."""
+        try:
+            check_codes(self.codes)
+        except UnfitError:
+            self.fit = False
+        if self.fit and self.follow is not None:
+            self.follow()
+
+    def size(self, extent: Extent) -> Any:
+        """A size that the run told, as a number for Python to compute with."""
+        if not self.fit or self.apart_from_sizes:
+            return int(extent)
+        compute = self.signature.sizes.numbered(extent)
+        return self.varying(self.signature.numbers.size(extent.terms, compute), extent.value)
+
+    def number_derived(self, name: str, operands: Sequence[Any], value: Any) -> Any:
+        """The result of an operation; a constant where all operands are."""
+        known = self._operands(operands)
+        if not any(isinstance(x, Number) for x in known):
+            return value
+        number = self.signature.numbers.operation(name, known, type(value))
+        if number in self.pinned:
+            return value
+        self._step(number)
+        return self.varying(number, value)
+
+    # --- what Python sees ---------------------------------------------------------------------------------------------
+
+    def number_seen(self, name: str, operands: Sequence[Any], value: Any) -> None:
+        """Python sees the result of an operation."""
+        known = self._operands(operands)
+        if any(isinstance(x, Number) for x in known):
+            self.number_forced(self.signature.numbers.operation(name, known, type(value)), value)
+
+    def number_forced(self, number: Number, value: Any) -> None:
+        """Python sees a number: from here on it is a constant."""
+        if number not in self.pinned:
+            self._step(number)
+            self.pinned[number] = value
+            self.end_piece(NumberGuard(number, value, user_line()))
+
+    def _operands(self, operands: Sequence[Any]) -> tuple[Any, ...]:
+        """Numbers for the operands that vary, values for all others."""
+        return tuple(
+            x._number
+            if is_varying(x) and x._owner is self and x._number not in self.pinned
+            else plain(x)
+            for x in operands
+        )
+
+    def number_called(
+        self, function: Callable[..., Any], operands: Sequence[Any], key: Any, label: str
+    ) -> Number:
+        """The number that ``function`` makes of others, and of what else it reads, at every call."""
+        known = self._operands(operands)
+        keys = [x if isinstance(x, Number) else outcome_key(x) for x in known]
+        number = self.signature.numbers.call(function, known, (key, *keys), label)
+        self._step(number)
+        return number
+
+    def _step(self, number: Number) -> None:
+        """A call has to know this number; what it is computed from comes first."""
+        for x in number.operands:
+            if isinstance(x, Number) and x.is_source:
+                self.path.setdefault(x)
+        self.path.setdefault(number)
+
+    # --- into the graph -----------------------------------------------------------------------------------------------
+
+    def operand(self, op: Op, operands: Sequence[Any], position: int, attributes: Any) -> Any:
+        """What stands in the graph for a number among operands: a cell of the type its literal would get."""
+        x = operands[position]
+        if not is_varying(x):
+            return x
+        (number,) = self._operands([x])
+        if not isinstance(number, Number):
+            return number
+        if not isinstance(op, Elementwise):
+            return x._forced()
+        infos = tuple(operand_info(y.spec if isinstance(y, Tensor) else plain(y)) for y in operands)
+        promoted = op.types(infos, attributes)
+        dtype = promoted[0][position]
+        if (
+            op.types((*infos[:position], (dtype, 1), *infos[position + 1 :]), attributes)
+            != promoted
+        ):
+            return x._forced()
+        self._step(number)
+        return self.signature.cell(number, dtype)
+
+    def returned(self, results: Sequence[Any]) -> tuple[tuple[int, Any], ...]:
+        """The numbers among the results, by position."""
+        found = [(i, x) for i, x in enumerate(results) if is_varying(x)]
+        numbers = self._operands([x for _, x in found])
+        for number in numbers:
+            if isinstance(number, Number):
+                self._step(number)
+        return tuple((i, number) for (i, _), number in zip(found, numbers, strict=True))
+
+    def stored(self) -> tuple[tuple[Place, Any], ...]:
+        """The numbers that the run left in places of the Python state."""
+        found = []
+        for place, left in self.stores.items():
+            x = self.size(left) if type(left) is Extent else left
+            if type(plain(x)) is not place.kind:
+                self.unsupported(f"it changes Python state: the type of {place.name}")
+            (number,) = self._operands([x])
+            if isinstance(number, Number):
+                self._step(number)
+            found.append((place, number))
+        return tuple(found)
+
+    def constants(self, attributes: dict[str, Any]) -> dict[str, Any]:
+        """Attributes with the values of numbers."""
+        return {name: _constant(x) for name, x in attributes.items()}
+
+
+#: Types of attributes that hold no varying numbers.
+_PLAIN = frozenset({int, bool, float, str, type(None)})
+
+
+def _constant(x: Any) -> Any:
+    kind = type(x)
+    if kind in _PLAIN or (kind is tuple and _PLAIN.issuperset(map(type, x))):
+        return x
+    if is_varying(x):
+        return x._forced()
+    return tuple(map(_constant, x)) if type(x) is tuple else x

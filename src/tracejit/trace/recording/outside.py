@@ -1,0 +1,121 @@
+"""What a recorded run can have reached besides its tensors: outputs it may hand out again, arguments it knew.
+
+Replaying makes new lists, dicts and dataclass instances and hands out recorded objects as they are. Both are right only
+for containers made inside the run and objects made outside of it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from types import BuiltinFunctionType, ModuleType
+from typing import Any
+
+from ...dtypes import DType
+from ...tensor import Tensor
+from ..numbers.places import StillNumber
+from ..signature import Static, containers
+from ..state.checks import Item
+from ..state.state import StateGuard
+from ..state.tensors import TensorFacts
+from ..state.values import MISSING
+from .gradients_inside import Repeated
+from .results import is_made_of_objects, parts_of
+
+_LASTING = (type, ModuleType, BuiltinFunctionType, enum.Enum, DType)
+
+
+def known_objects(guard: StateGuard) -> Iterator[Any]:
+    """Every object that the guarded code can read."""
+    for check in guard.checks:
+        yield check.holder
+        yield getattr(check, "expected", None)
+        yield from getattr(check, "objects", ())
+        for snapshot in getattr(check, "snapshots", ()):
+            yield snapshot.module
+            for _, value in snapshot.members.values():
+                yield value
+
+
+def with_facts(guard: StateGuard, captured: Sequence[tuple[str, Tensor]]) -> StateGuard:
+    """``guard`` with the facts of tensors that a run reached in other ways than by names in its code."""
+    groups = (c.objects for c in guard.checks if isinstance(c, TensorFacts))
+    known = {id(tensor) for group in groups for tensor in group}
+    rest = [(name, tensor) for name, tensor in captured if id(tensor) not in known]
+    if not rest:
+        return guard
+    wider = StateGuard((*guard.checks, TensorFacts.of(rest)), guard.limits)
+    wider.places, wider.tools, wider.codes = guard.places, guard.tools, guard.codes
+    return wider
+
+
+def seen_outside(guard: StateGuard, statics: Sequence[Any]) -> set[int]:
+    """The identities of the objects that were there before a call."""
+    return {id(x) for x in known_objects(guard)} | {id(x) for x in statics} | {*guard.reached}
+
+
+def _set_at_end(guard: StateGuard, calls: Sequence[Repeated]) -> str | None:
+    """A number, or a list of some, that the code can read and ``calls`` set when everything else has run."""
+    spaces = {id(space) for call in calls for space in call.namespaces()}
+    for check in guard.checks if spaces else ():
+        read = check.place.check if isinstance(check, StillNumber) else check
+        if not isinstance(read, Item) or id(read.holder) not in spaces or read.key == "params":
+            continue
+        if isinstance(read.expected, (int, float, list, tuple)):
+            return read.name
+    return None
+
+
+def unrepeatable(
+    result: Any,
+    structure: Any,
+    arguments: Any,
+    statics: Sequence[Any],
+    guard: StateGuard,
+    calls: Sequence[Repeated],
+) -> str | None:
+    """Why a result cannot be made again from its structure, or hangs on what ``calls`` set at the end; or None."""
+    read = _set_at_end(guard, calls)
+    if read is not None:
+        return f"it reads {read}, which a schedule sets in the same call"
+    outside = seen_outside(guard, statics)
+    before = {id(x) for x in containers(arguments, [])} | outside
+    seen: set[int] = set()
+    parts = is_made_of_objects(structure)
+    for made in parts_of(result, lambda: outside) if parts else containers(result, []):
+        if id(made) in before:
+            return f"it returns a {type(made).__name__} that was there before the call"
+        if id(made) in seen:
+            return f"it returns one {type(made).__name__} twice"
+        seen.add(id(made))
+    for value in _objects(structure):
+        known = value is MISSING or isinstance(value, _LASTING)
+        if id(value) not in outside and not known:
+            return f"it returns a {type(value).__name__} that was made inside"
+    return None
+
+
+def _objects(structure: Any) -> Iterator[Any]:
+    """The objects among the leaves of a structure."""
+    if isinstance(structure, Static):
+        if structure.identity:
+            yield structure.value
+    elif isinstance(structure, tuple):
+        for child in structure[1]:
+            pair = (
+                isinstance(child, tuple) and len(child) == 2 and isinstance(child[0], (Static, str))
+            )
+            yield from _objects(child[1] if pair else child)
+
+
+def overlaps_itself(tensor: Tensor) -> bool:
+    """May two elements lie in one place? (Writing all of them would undo a write to one.)"""
+    if not tensor.array.size:
+        return False
+    end = 0
+    pairs = zip(tensor.array.strides, tensor.shape, strict=True)
+    for step, count in sorted((abs(step), count) for step, count in pairs if count > 1):
+        if step < end + tensor.array.itemsize:
+            return True
+        end += step * (count - 1)
+    return False

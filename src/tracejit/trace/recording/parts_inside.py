@@ -1,0 +1,107 @@
+"""Checkpointed parts of a recorded run, which eager execution computes again when a backward pass comes by.
+
+It does so from what the tensors that the part reads hold by then, and compiled code from what they held when the part
+ran. Backward passes of the run itself are recorded as they happen, second computation included where one of those
+tensors has changed. Later passes cannot be: then outputs must not lead to the part, and what could still change after
+the call is checked by its version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ...ir.graph import Value
+from ...tensor import Tensor
+from ...tensor_core import Version
+from .recording import Step
+
+if TYPE_CHECKING:
+    from .recording import OutputRecipe
+
+CHANGED = "an in-place change of a tensor that a checkpointed part reads"
+STATE = "a checkpointed part changes Python state, and does so again in backward"
+
+
+class Part:
+    """One call that a backward pass computes again: what it made, and whether what it read has changed since."""
+
+    def __init__(self) -> None:
+        self.made: set[Version] = set()
+        self.changed = False
+
+
+class PartsInside:
+    """The part of a recorder that knows what checkpointed parts read."""
+
+    external: dict[int, tuple[Tensor, Value]]
+    write_counts: dict[int, int]
+    origin: Callable[[Tensor], tuple[Tensor, tuple[Step, ...]]]
+    opaque: Callable[..., None]
+    unsupported: Callable[[str], None]
+
+    def __init__(self) -> None:
+        #: What the code can change besides tensors, as it is now.
+        self.python_state: Callable[[], Sequence[Any]] = tuple
+        self.parts: list[Part] = []  # those that run, outer ones first
+        self.readers: dict[
+            Version, set[Part]
+        ] = {}  # of what was not made by the part that reads it
+
+    @contextmanager
+    def part(self) -> Iterator[Part]:
+        """Inside, a part is computed that a backward pass computes again."""
+        self.parts.append(Part())
+        before = self.python_state()
+        try:
+            yield self.parts[-1]
+        finally:
+            self.parts.pop()
+        if not _same(before, self.python_state()):
+            self.unsupported(STATE)
+
+    def part_reads(self, tensor: Tensor) -> None:
+        """The parts that run read a tensor."""
+        version = self.origin(tensor)[0]._writes
+        for part in self.parts:
+            if version not in part.made:
+                self.readers.setdefault(version, set()).add(part)
+
+    def part_made(self, tensor: Tensor) -> None:
+        """The parts that run computed a tensor, or a view of one."""
+        if tensor._base is None:
+            for part in self.parts:
+                part.made.add(tensor._writes)
+
+    def changes_for_parts(self, tensor: Tensor) -> None:
+        """A tensor is overwritten, perhaps one that a part read."""
+        readers = self.readers.get(tensor._writes)
+        if readers:
+            self.opaque(CHANGED)
+            for part in readers:
+                part.changed = True
+
+    def reads_of_parts(
+        self, outputs: Sequence[Tensor], recipes: Sequence[OutputRecipe]
+    ) -> dict[Value, int]:
+        """What parts read and others can change once the call is over, and how often the run itself wrote to it."""
+        found: dict[Value, int] = {}
+        if not self.readers:
+            return found
+        for tensor, value in self.external.values():
+            if tensor._writes in self.readers:
+                found[value] = max(self.write_counts.get(id(tensor), 0), 0)
+        for tensor, recipe in zip(outputs, recipes, strict=True):
+            if recipe.kind == "computed" and self.origin(tensor)[0]._writes in self.readers:
+                found[recipe.value] = 0
+        return found
+
+
+def _same(before: Sequence[Any], now: Sequence[Any]) -> bool:
+    """Is everything the very same, or an equal count or text?"""
+    plain = (int, str)
+    return all(
+        x is y or (type(x) is type(y) and type(x) in plain and x == y)
+        for x, y in zip(before, now, strict=True)
+    )

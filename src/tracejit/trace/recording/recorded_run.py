@@ -1,0 +1,183 @@
+"""The run that is recorded: the function's own code, with numbers that vary in the places where they are found."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+
+from ...dtypes import get_default_dtype
+from ...modes import MODES
+from ...tensor import Tensor
+from ..numbers.arguments import standing_in
+from ..numbers.functions import following
+from ..numbers.places import Place, patched
+from ..replay.held import see, seen_in, standing_for, with_held
+from ..rounds.rounds import Rounds
+from ..signature import containers, flatten, shows_sizes, statics_of
+from ..state.calls import watching
+from ..state.state import StateGuard
+from .outside import seen_outside
+from .recorder import Recorder
+from .results import flatten_result, result_of
+
+if TYPE_CHECKING:
+    from ..entry import Entry
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a call was given: its tensors, one that hands over sizes too, and the objects that are its constants.
+
+    ``held`` is what lay in the places of the Python state that it reads like arguments.
+    """
+
+    tensors: Sequence[Tensor]
+    args: Any
+    kwargs: Any
+    held: Sequence[Any]
+    structure: Any
+    statics: Sequence[Any]
+
+    @classmethod
+    def of(cls, entry: Entry, tensors: Sequence[Tensor], args: Any, kwargs: Any) -> Given:
+        """What a call of ``entry`` was given."""
+        held = seen_in(entry.held)
+        structure = flatten((args, kwargs, held), [])
+        return cls(tensors, args, kwargs, held, structure, statics_of(structure))
+
+    @property
+    def parts(self) -> Any:
+        """Everything that its tensors and constants are parts of."""
+        return self.args, self.kwargs, self.held
+
+    @property
+    def appends(self) -> bool:
+        """Can what is appended to a list not change the arguments?"""
+        return not any(type(x) is list for x in containers((self.args, self.kwargs), []))
+
+    @property
+    def changed(self) -> bool:
+        """Is it made of other parts now?"""
+        leaves: list[Any] = []
+        if flatten(self.parts, leaves) != self.structure:
+            return True
+        return any(now is not t for now, t in zip(leaves, self.tensors, strict=False))
+
+
+def run_recorded(
+    entry: Entry, recorder: Recorder, guard: StateGuard, given: Given, leaves: list[Any]
+) -> Any:
+    """Run the function; its result, and the structure of it, whose leaves are appended to ``leaves``.
+
+    The caller takes the recorder away again.
+    """
+    entry.owner.uses.held.forget(entry.form, guard.reached)
+    if given.changed or see(entry.held, guard.names):
+        recorder.overtaken = "what it reads there changed meanwhile"
+    steady_enough = (
+        not guard.limits and not guard.appended
+    )  # rounds that append differ in what they leave
+    if entry.owner.plans.opens and entry.behind is None and steady_enough:
+        steady = cache(guard.steady)  # made when it is first asked for: most runs never do
+        recorder.rounds = Rounds(_run.__code__, guard.reached, lambda: steady()())
+        recorder.alive.notes = weakref.ref(recorder.rounds)
+    listener = watching()
+    if listener is not None:
+        listener.base = _run.__code__
+    recorder.codes, recorder.known_hooks = guard.codes, guard.hooks
+    result, structure = _run(entry, recorder, guard, given, leaves)
+    if recorder.apart:
+        entry.apart = True
+        entry.owner.uses.set_apart(entry, recorder.path)
+    if recorder.scope is not None and shows_sizes(structure):
+        result = result_of(structure, iter(leaves))
+    return result, structure
+
+
+def _run(
+    entry: Entry, recorder: Recorder, guard: StateGuard, given: Given, leaves: list[Any]
+) -> Any:
+    """The result with sizes and numbers as they were recorded."""
+    function, source = entry.owner.function, entry.signature.numbers.source
+    standing = {source("place", p, p.kind, str(p.check.key)): p for p in guard.places}
+    positions = iter(range(len(entry.number_names)))
+    outside = partial(seen_outside, guard, given.statics)
+    sizes: dict[int, Any] = {}
+    left: dict[Place, Any] = {}
+
+    def replace(value: Any) -> Any:
+        position = next(positions)
+        if position not in entry.varying:
+            return sizes.get(position, value)
+        number = source("argument", position, type(value), entry.number_names[position])
+        return recorder.varying(number, value)
+
+    uses = entry.owner.uses
+    recorder.item_lines, recorder.size_lines = uses.item_lines, uses.size_lines
+    recorder.value_lists = uses.value_lists
+    recorder.standing = frozenset([place.key for place in guard.places])
+    recorder.python_state = partial(_python_state, recorder, guard, entry.held)
+    later = ExitStack()
+    follows = entry.varying or standing or recorder.item_lines or recorder.size_lines
+    if not follows:
+        recorder.follow = lambda: later.enter_context(following(guard))
+    try:
+        MODES.recorder = recorder  # not by a context manager, whose own code could be interrupted
+        # Sizes come first: no number that may vary beside them is handed out before.
+        if entry.extents:
+            recorder.extents_handed_over(given.tensors, entry.extents)
+        if entry.sizes or entry.sized:
+            told = recorder.sizes_handed_over(given.tensors[-2 if entry.extents else -1])
+            sizes.update(zip(entry.sizes, told, strict=False))
+            left.update(zip(entry.sized, told[len(entry.sizes) :], strict=True))
+        if follows:
+            later.enter_context(following(guard))
+            later.enter_context(patched(standing, recorder.varying, recorder.stores))
+        later.enter_context(recorder.told_identities(guard))
+        args, kwargs = given.args, given.kwargs
+        if entry.varying or entry.sizes:
+            args, kwargs = later.enter_context(standing_in(args, kwargs, replace))
+        for tail in guard.appended:
+            tail.begin()
+        before = later.enter_context(standing_for(entry.held, left))
+        result = function(*args, **kwargs)
+        result = with_held(recorder, entry.held, before, result, outside, guard.appended)
+        entry.plain_extents = recorder.plain_extents()
+        return result, flatten_result(result, leaves, outside)
+    except BaseException:
+        for place in entry.held:  # what it left there is the user's again
+            place.put_plain()
+        for appended in guard.appended:
+            appended.put_plain()
+        raise
+    finally:
+        recorder.follow, recorder.python_state = None, tuple  # which lead back to it
+        later.close()
+
+
+def is_as_before(recorder: Recorder, guard: StateGuard) -> bool:
+    """Did a run leave Python state, random streams and the world alone, as far as can be told?"""
+    return guard.difference() is None and not (recorder.sent or recorder.random_calls)
+
+
+def changing_modes() -> tuple[Any, ...]:
+    """The thread's modes that code can change."""
+    return (
+        MODES.grad,
+        MODES.inference,
+        MODES.autocast,
+        MODES.saved_hooks,
+        get_default_dtype(),
+    )
+
+
+def _python_state(recorder: Recorder, guard: StateGuard, held: Sequence[Place]) -> list[Any]:
+    """What a run can change besides tensors: what the guard compares, and what it leaves to others."""
+    changed = (check.difference() for check in guard.checks)
+    first = next((change for change in changed if change is not None), None)
+    places = [place.read() for place in (*guard.places, *held)]
+    return [first, len(recorder.sent), *places, *[len(x.target) for x in guard.appended]]

@@ -1,0 +1,390 @@
+"""Recording: an eager run, written down as it happens.
+
+The recorder hears of every op after it ran. It keeps one IR value per storage: views are replayed from the value of the
+tensor they show, in-place writes replace that value, so the graph is functional whatever the Python did. Tensors from
+outside become inputs. ``bool(t)`` and ``t.item()`` become guards.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ...cuda.arrays import MODULES
+from ...ir.builder import Occurrences
+from ...ir.graph import Guard, Value
+from ...modes import MODES
+from ...ops import elementwise
+from ...ops.indexing import take
+from ...ops.selection import Selected
+from ...ops.table import Op
+from ...passes.gradient.gradient import stored_by
+from ...tensor import Tensor
+from ...types import Scalar, TensorType
+from ..numbers.numbers import outcome_key
+from ..numbers.places import Place
+from ..rounds.rounds import Rounds
+from ..sizes.extents_inside import ExtentsInside
+from ..sizes.found_sizes import FindsSizes, SizesFound, user_line
+from ..sizes.layouts_inside import LayoutsInside
+from .absent_attributes import AbsentAttributes
+from .devices import one_device
+from .gradients_inside import GradientsInside
+from .identities import Identities
+from .inputs import Signature
+from .kept_alive import KeptAlive
+from .numbers_inside import NumbersInside
+from .recording import OutputRecipe, Recording
+from .turned_inside import TurnedInside
+from .unread_lookups import guard_unread
+from .views_inside import ViewsInside
+from .writes_inside import WritesInside
+
+MAX_STATEMENTS = 200_000
+_NUMBERS = frozenset({bool, int, float})
+
+
+class Recorder(
+    GradientsInside,
+    NumbersInside,
+    FindsSizes,
+    ExtentsInside,
+    WritesInside,
+    ViewsInside,
+    LayoutsInside,
+    AbsentAttributes,
+    Identities,
+    TurnedInside,
+):
+    """Listens to one eager run in this thread."""
+
+    def __init__(self, signature: Signature, arguments: Sequence[tuple[str, Tensor]]) -> None:
+        GradientsInside.__init__(self)
+        NumbersInside.__init__(self)
+        FindsSizes.__init__(self)
+        ExtentsInside.__init__(self)
+        Identities.__init__(self)
+        ViewsInside.__init__(self)
+        TurnedInside.__init__(self)
+        self.signature = signature
+        self.builder = signature.builder
+        self.path: dict[Any, None] = {}
+        self.guards: dict[tuple[Value, Any], None] = {}
+        self.roots: dict[int, Value] = {}
+        self.external: dict[int, tuple[Tensor, Value]] = {}
+        self.alive = KeptAlive(weakref.WeakMethod(self.forget))
+        self.keys: dict[int, tuple[Any, Tensor, Value, list[int]]] = {}
+        self.random_calls: dict[Value, int] = {}
+        self.failure: str | None = None
+        self.watched: Any = None  # who watches the calls of this run, if that has to be done
+        self.occurrences = Occurrences()
+        WritesInside.__init__(self)
+        #: Where the run left what its leaves have after the result.
+        self.held: tuple[Place, ...] = ()
+        self.overtaken: str | None = None  # what another thread did, or new code does
+        self.rounds: Rounds | None = None
+        self.line: tuple[str, int] | None = None  # of what is recorded once more
+        for position, (name, tensor) in enumerate(arguments):
+            if id(tensor) not in self.roots:
+                self.positions[id(tensor)] = position
+                self.adopt(tensor, signature.argument(position, name, tensor))
+
+    # --- values --------------------------------------------------------------------------------------------------
+
+    def adopt(self, tensor: Tensor, value: Value) -> Value:
+        """A tensor from outside stands for a graph input."""
+        self.roots[id(tensor)] = value
+        self.external[id(tensor)] = (tensor, value)
+        self.memory.add(id(tensor))
+        self.alive.append(tensor)
+        return value
+
+    def emit(
+        self,
+        op: Op | Selected,
+        operands: Sequence[Value | Scalar],
+        attributes: dict[str, Any],
+        tracked: bool = False,
+        type: TensorType | None = None,
+        line: tuple[str, int] | None = None,
+    ) -> Value:
+        """Write one op down at a line, the user's current one; on the tape, equal computations stay apart."""
+        if isinstance(op, Selected):  # a step to a view
+            operands, op = (*operands, op.index), take
+        occurrences = self.occurrences if tracked else None
+        line = self.line or line or user_line(2)
+        value: Value = self.builder.emit(
+            op, operands, attributes, line, occurrences=occurrences, type=type
+        )
+        if tracked:
+            self.taped.update(stored_by(value))
+        self.path.setdefault(value)
+        return value
+
+    # --- what the dispatcher reports -----------------------------------------------------------------------------
+
+    def record(
+        self,
+        op: Op,
+        operands: Sequence[Any],
+        attributes: dict[str, Any],
+        out: Tensor,
+        varying: bool = False,
+    ) -> None:
+        """An op ran, perhaps on ``varying`` numbers."""
+        if varying:
+            self.on_the_tape.append(out._grad_fn)
+        if self.failure is None:
+            if self.trial is not None:
+                self.trial_ran(op, operands)
+            try:
+                self._record(op, operands, attributes, out)
+            except Exception as error:  # noqa: BLE001  (recording must never break the run it listens to)
+                self.unsupported(
+                    f"{op.name} could not be recorded ({type(error).__name__}: {error})"
+                )
+        if self.packs:
+            self.pack()
+
+    def _record(
+        self, op: Op, operands: Sequence[Any], attributes: dict[str, Any], out: Tensor
+    ) -> None:
+        if self.pending is not None:
+            operands, attributes = self.pending
+            self.pending = None
+            self.on_tape(out, op, operands, attributes)
+        self.alive.append(out)
+        if self.parts:
+            self.part_made(out)
+        if attributes:
+            attributes = self.constants(attributes)
+        if getattr(op, "dynamic", False) and self.find(op, operands, attributes, out):
+            return
+        if op.is_view and out._base is not None:
+            self.viewed(op, operands, attributes, out)
+            return
+        kind = out.spec if self.scope is None else None  # what ran has a type already
+        values = self._values(op, operands, attributes)
+        line = user_line(4)  # below are this, `record`, the dispatcher and who called that
+        value = self.emit(op, values, attributes, out._requires_grad, kind, line)
+        if not out._requires_grad and op.differentiable:
+            tracked = any(isinstance(x, Tensor) and x._requires_grad for x in operands)
+            if tracked and value.spec.dtype.is_differentiable:
+                value = self.emit(elementwise.detach_copy, (value,), {})
+        if len(self.path) > MAX_STATEMENTS:
+            self.unsupported(f"more than {MAX_STATEMENTS} operations in one call")
+        self.roots[id(out)] = value
+        self.show(out, value)
+        if self.rounds is not None:
+            self.rounds.ran(op, operands, attributes, out, value)
+
+    def _values(self, op: Op, operands: Sequence[Any], attributes: dict[str, Any]) -> list[Any]:
+        """What stands in the graph for operands; most are tensors whose value is known, or plain numbers."""
+        known = {} if self.parts else self.roots
+        values: list[Any] = []
+        for position, x in enumerate(operands):
+            value = known.get(id(x))
+            if value is None:
+                if type(x) in _NUMBERS:
+                    value = x
+                elif isinstance(x, Tensor):
+                    value = self.value_of(x)
+                else:
+                    value = self.operand(op, operands, position, attributes)
+            values.append(value)
+        return values
+
+    def detach(self, source: Tensor, result: Tensor) -> None:
+        """``result`` shows ``source`` without its history."""
+        if self.failure is None:
+            self.alive.append(result)
+            self.parents[id(result)] = (source, ((elementwise.detach_copy, {}),))
+            if self.rounds is not None:
+                self.rounds.detached(source, result, user_line())
+
+    def number_read(self, tensor: Tensor, value: Scalar) -> Any:
+        """What Python gets that asked for the number in a one-element tensor."""
+        self.stop_trial("reads a number from a tensor")
+        if isinstance(value, complex):
+            self.unsupported("a complex number read from a tensor")
+        if self.failure is None and not isinstance(value, bool) and self.compared(tensor, value):
+            return value
+        if self.failure is None and type(value) is int and self.size_lines:
+            size = None
+            with self.careful("an index read from a tensor"):
+                size = self.item_as_size(tensor)
+            if size is not None:
+                return size
+        if self.failure is None and not isinstance(value, bool) and self.item_lines:
+            with self.careful("a number read from a tensor"):
+                source = self.value_of(tensor)
+                if self.varies(source, value):
+                    self.not_in_rounds()
+                    return self.item(source, value)
+        self.guard(tensor, value)
+        return value
+
+    def guard(self, tensor: Tensor, value: Scalar) -> None:
+        """Python asked for the truth or value of a one-element tensor."""
+        self.stop_trial("decides by the value of a tensor")
+        if self.failure is None:
+            with self.careful("a branch"):
+                if self.watched is None:
+                    self._guard(tensor, value)
+                else:
+                    self.watched.apart(self, self._guard, tensor, value)
+
+    def _guard(self, tensor: Tensor, value: Scalar) -> None:
+        condition = self.value_of(tensor)
+        if isinstance(value, bool) and condition.spec.dtype.category != "bool":
+            condition = self.emit(elementwise.ne, (condition, 0), {})
+        key = (condition, outcome_key(value))
+        if key not in self.guards:
+            self.guards[key] = None
+            self.end_piece(Guard(condition, value, self.line or user_line()))
+        if self.rounds is not None:
+            self.rounds.visit(self, tensor, value, condition)
+
+    def escape(self, tensor: Tensor, how: str) -> None:
+        """The values left for Python code that cannot be followed (``how``: by which call)."""
+        del tensor
+        self.unsupported(f"{how} of a tensor inside a compiled function")
+
+    def read(self, tensor: Tensor, how: str) -> list[int] | None:
+        """The values are asked for as a list (``how``: by which call), to be given if they can be followed."""
+        self.stop_trial(f"calls {how}")
+        found = None
+        if self.failure is None:
+            with self.careful(how):
+                found = self.sizes_in(tensor)
+        if found is None:
+            self.escape(tensor, how)
+        self.lists_read.add(user_line())
+        return found
+
+    def random_key(self, generator: Any) -> tuple[Tensor, int]:
+        """The key tensor and call number of the next random op."""
+        self.stop_trial("draws random numbers")
+        found = self.keys.get(id(generator))
+        state = generator.rebase().array.tolist()
+        if found is None:
+            key = generator.rebase()
+            value = self.adopt(key, self.signature.random_key(generator, key))
+            found = self.keys[id(generator)] = (generator, key, value, state)
+        _, key, value, (seed, count) = found
+        index = self.random_calls.get(value, 0)
+        if state != [seed, count + index]:
+            self.unsupported("the random generator is given a state inside a compiled function")
+            del self.keys[id(generator)]
+            generator.skip(1)
+            return generator.key, generator.count - 1
+        self.random_calls[value] = index + 1
+        generator.skip(1)
+        return key, index
+
+    def unsupported(self, reason: str) -> None:
+        """Give up recording (the run itself goes on); the first reason counts."""
+        self.stop_trial(f"does what cannot be recorded: {reason}")
+        if self.failure is None:
+            line = user_line()
+            self.failure = reason + (f" ({line[0].rsplit('/', 1)[-1]}:{line[1]})" if line else "")
+            self.close()
+
+    @contextmanager
+    def careful(self, what: str) -> Iterator[None]:
+        """Recording must never break the eager run it listens to."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001
+            self.unsupported(f"{what} could not be recorded ({type(error).__name__}: {error})")
+
+    # --- the result ----------------------------------------------------------------------------------------------
+
+    def finish(self, results: Sequence[Any]) -> Recording:
+        """The recording of a run that returned ``results``, tensors and varying numbers."""
+        shown: dict[Value, Tensor] = {}
+        numbers, stores = self.returned(results), self.stored()
+        outputs = [x for x in results if isinstance(x, Tensor)]
+        slots = self.final_slots(len(outputs))
+        left = [s.tensor._grad for s in slots]
+        outputs = [*outputs, *(g for g in left if g is not None)]
+        self.check_flags(outputs)
+        recipes = tuple(self.recipe(tensor, shown) for tensor in outputs)
+        if MODULES:
+            self.signature.device = one_device(self, outputs)
+        self.check_functions(outputs)
+        self.check_histories(outputs, recipes)
+        writes = tuple(
+            (self.external[key][1], self.roots[key], self.write_counts[key])
+            for key in self.written
+            if self.roots[key] is not self.external[key][1]
+        )
+        self.check_rebound([r.value for r in recipes])
+        guard_unread(self, [*(r.value for r in recipes), *(new for _, new, _ in writes)])
+        effects = self.effects(slots, recipes)
+        kept, draws = self.kept_writes(outputs, recipes), dict(self.random_calls)
+        found = Recording(tuple(self.path), recipes, writes, draws, effects, kept, numbers, stores)
+        found.held, found.later = self.held, tuple(self.state_later)
+        found.part_reads = len(self.reads_of_parts(outputs, recipes))
+        found.tape, found.freed = self.tape(outputs, recipes), self.freeing
+        if self.scope is not None:
+            found.sizes = SizesFound(
+                self.scope, {**self.decided, None: self.scope.taken()}, self.scope.values()
+            )
+        return found
+
+    def recipe(self, tensor: Tensor, shown: dict[Value, Tensor]) -> OutputRecipe:
+        """How to make an output: what it shows, through which views.
+
+        ``shown`` are the computed values that outputs show already: two tensors stay two, even when value numbering
+        made one value of them.
+        """
+        self.value_of(tensor)
+        output, number, requires_grad = tensor, id(tensor), tensor._flows is True
+        tensor, steps = self.origin(tensor)
+        apart = None if output._writes is tensor._writes else output._writes.value
+        untracked = output._untracked_view and not requires_grad
+        stale = untracked and output._seen != output._writes.value
+        alone = self.cut_off(output)
+        if id(tensor) in self.external:
+            value = self.external[id(tensor)][1]
+            shares = apart, untracked, stale, self.is_own(output, ())
+            known = value, steps, requires_grad, number
+            return OutputRecipe("input", *known, False, None, 0, *shares)
+        if id(tensor) in self.left_behind:
+            self.unsupported(
+                "a result shows a tensor from before its .data, flags or shape changed"
+            )
+        source, turns = self.in_memory(output, tensor)
+        steps = turns + steps
+        if alone is not None:
+            if untracked:
+                self.unsupported("x[t] for a tensor t, a view made under no_grad, is a result")
+            source, tensor, steps, untracked = alone, output, (), False
+        # Other views of the tensor were outputs before: then all of them show the same copy.
+        value = next((v for v, t in shown.items() if t is tensor), source)
+        while shown.setdefault(value, tensor) is not tensor:
+            emit = self.builder.emit
+            value = emit(elementwise.clone, (source,), {}, occurrences=self.occurrences)
+            self.path.setdefault(value)
+        spent = self.spent(output)
+        requires_grad = (
+            spent is None
+            and tensor._flows is True
+            and not any(op is elementwise.detach_copy for op, _ in steps)
+        )
+        inference, version = tensor._inference, tensor._writes.value
+        kinds = spent, version, apart, untracked, stale, self.is_own(output, turns)
+        return OutputRecipe("computed", value, steps, requires_grad, number, inference, *kinds)
+
+
+@contextmanager
+def recording(recorder: Recorder) -> Iterator[Recorder]:
+    """This thread's ops are reported to ``recorder``."""
+    MODES.recorder = recorder
+    try:
+        yield recorder
+    finally:
+        MODES.recorder = MODES.builder = None

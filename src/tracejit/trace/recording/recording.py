@@ -1,0 +1,72 @@
+"""What a recorded run leaves: its statements in order, how to make its outputs, what it wrote and was told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...ir.graph import Value
+from ...ops.table import Op
+from ...types import Scalar
+from ..backward.freeing import History
+from ..numbers.numbers import Number
+from ..numbers.places import Place
+from ..sizes.found_sizes import SizesFound
+from ..state.state import StateGuard
+from .gradients_inside import Effects
+from .spent import Spent
+
+Step = tuple[Op, dict[str, Any]]
+
+
+@dataclass(eq=False)
+class OutputRecipe:
+    """How a call makes one output tensor: from graph output ``index`` or from an input, then a chain of view steps."""
+
+    kind: str  # "computed" or "input"
+    value: Value
+    steps: tuple[Step, ...]
+    requires_grad: bool
+    number: int = 0  # outputs of equal number are one tensor
+    inference: bool = False
+    spent: Spent | None = None  # a backward pass freed its history
+    version: int = 0  # how often the storage was written to
+    apart: int | None = None  # through .data: a count of its own, and what it has come to
+    untracked: bool = False  # a view made under no_grad of what takes part in autograd
+    stale: bool = False  # such a view, of what was written to since it was made
+    own: bool = False  # no view, though shown through steps: it was given its shape in place
+
+
+#: Stands for a number of writes where a tensor was given the new value's memory instead: ``tensor.data = new``.
+MOVED = -1
+
+
+@dataclass(eq=False)
+class Recording:
+    """One recorded run: statements in order, outputs, and what it wrote to tensors from outside."""
+
+    path: tuple[Any, ...]
+    outputs: tuple[OutputRecipe, ...]
+    writes: tuple[
+        tuple[Value, Value, int], ...
+    ]  # (input, its new value, how often written, or MOVED)
+    random_calls: dict[Value, int]
+    effects: Effects | None = None  # what else the run did to the world
+    kept_writes: tuple[
+        tuple[Value, int], ...
+    ] = ()  # inputs the tape keeps as written, and how often
+    numbers: tuple[tuple[int, Number | Scalar], ...] = ()  # among the results, by position
+    stores: tuple[tuple[Place, Number | Scalar], ...] = ()  # numbers it left in Python state
+    held: tuple[Place, ...] = ()  # where it left what its structure has after the result
+    later: tuple[tuple[str, StateGuard], ...] = ()  # what custom backwards read, by their names
+    tape: History = field(default_factory=History)  # bits are positions of outputs and of inputs
+    sizes: SizesFound | None = None  # what sizes it was told on the way
+    freed: bool = False  # did a backward pass run inside?
+    part_reads: int = 0  # how many of `kept_writes` are first because checkpointed parts read them
+
+    def result_in(self, made: Any, guard: StateGuard) -> Any:
+        """The result of a call in what was made of its structure; what goes with it is put in its places."""
+        if not self.held:
+            return made
+        guard.stored(self.held, made[1:])
+        return made[0]

@@ -1,0 +1,182 @@
+"""Records that a recorded run hands to loggers: made again at every call, with that call's values, when it ends.
+
+What a logger does with a record is not part of the recording: it writes at once, as eager execution would, and no
+operation in it is written down.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import CodeType, FrameType
+from typing import Any
+
+from ...modes import MODES
+from ...tensor import Tensor
+from ...varying import is_varying, plain
+from ..signature import flatten
+
+_LOGGER = logging.Logger
+_LOG: CodeType = _LOGGER._log.__code__
+_FILE = _LOG.co_filename
+
+
+class _Muted(threading.local):
+    """Is a call run of which nobody is to see anything?"""
+
+    on = False
+
+
+_muted = _Muted()
+
+
+@contextmanager
+def muted() -> Iterator[None]:
+    """Inside, calls send no records: a run beside them does."""
+    before, _muted.on = _muted.on, True
+    try:
+        yield
+    finally:
+        _muted.on = before
+
+
+class Record:
+    """A record that a run sends: like a place of the Python state that the run leaves something in."""
+
+    owner = None
+
+    def __init__(self, logger: Any, level: int, where: tuple[str, int, str], given: Any) -> None:
+        self.logger = logger
+        self.level = level
+        self.where = where
+        self.given = given  # the message, its arguments, and what else the record gets
+        self.values: list[tuple[Tensor, Any]] = []  # tensors among these, and what they held
+
+    @property
+    def name(self) -> str:
+        """What users call it."""
+        return f"a record of logger {self.logger.name!r}"
+
+    @property
+    def key(self) -> Any:
+        """What two runs that send it have in common."""
+        return id(self.logger), self.level, self.where
+
+    def read(self) -> Any:
+        """What was sent."""
+        return self.given
+
+    def put(self, value: Any) -> None:
+        """It has been sent."""
+
+    def store(self, value: Any) -> None:
+        """Send it, in a later call."""
+        if _muted.on:
+            return
+        message, args, extra = value
+        file, line, function = self.where
+        logger = self.logger
+        logger.handle(
+            logger.makeRecord(
+                logger.name, self.level, file, line, message, args, None, function, extra, None
+            )
+        )
+
+
+class Sending:
+    """While a logger handles a record nothing is recorded; afterwards the recorder knows what was sent."""
+
+    def __init__(self, frame: FrameType, recorder: Any, record: Record) -> None:
+        self.frame = frame
+        self.recorder = recorder
+        self.record = record
+        self.before = _state(recorder)
+        self.held_back = _has_varying(record.given)
+        if self.held_back:  # whoever handles it is to see plain numbers: it is sent afterwards
+            record.logger.disabled = True
+        MODES.recorder = None
+
+    def end(self) -> None:
+        """The record was handled."""
+        record, recorder = self.record, self.recorder
+        try:
+            if self.held_back:
+                record.logger.disabled = False
+                record.store(_plain(record.given))
+        finally:
+            MODES.recorder = recorder
+        if not all(map(_same, self.before, _state(recorder))):
+            recorder.unsupported("a handler of a logger changes what the function can read")
+        recorder.not_in_rounds()
+        recorder.sent.append(record)
+
+
+def sending(frame: FrameType, recorder: Any) -> Sending | None:
+    """What is about to be sent, where this is a call that sends a record as the class does; None for all others."""
+    if frame.f_code is not _LOG or recorder.failure is not None or recorder.trial is not None:
+        return None
+    from ..numbers.functions import others_run  # which is above
+
+    given = frame.f_locals
+    logger, args, extra = given["self"], given["args"], given["extra"]
+    own = type(logger)._log is _LOGGER._log and "_log" not in vars(logger)
+    if not own or given["exc_info"] or given["stack_info"] or logger.disabled:
+        return None
+    if not isinstance(args, tuple) or type(extra) not in (dict, type(None)):
+        return None
+    record = Record(logger, given["level"], _where(frame, given["stacklevel"]), None)
+    record.given = given["msg"], args, extra
+    if _has_varying(record.given) and others_run():  # who might send something meanwhile
+        return None
+    leaves = list[Any]()
+    flatten(record.given, leaves)
+    found: list[Sending] = []
+    with recorder.careful("a record of a logger"):
+        record.values = [(t, recorder.value_of(t)) for t in leaves if isinstance(t, Tensor)]
+        found.append(Sending(frame, recorder, record))
+    return found[0] if found else None
+
+
+def check_sent(recorder: Any) -> None:
+    """A record shows what tensors held when it was sent; calls send it at their end."""
+    for record in recorder.sent if recorder.failure is None else ():
+        for tensor, value in record.values:
+            if recorder.value_of(tensor) is not value:
+                recorder.unsupported("a tensor that is logged and written to afterwards")
+
+
+def _where(frame: FrameType, level: int) -> tuple[str, int, str]:
+    """The file, the line and the function that a record names, as the logger finds them."""
+    while level > 0 and frame.f_back is not None:
+        frame = frame.f_back
+        level -= frame.f_code.co_filename != _FILE
+    return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
+
+
+def _state(recorder: Any) -> list[Any]:
+    """What the function can read: the Python state, and how often tensors from outside were written to."""
+    writes = sum(tensor._writes.value for tensor, _ in recorder.external.values())
+    return [writes, *recorder.python_state()]
+
+
+def _same(before: Any, now: Any) -> bool:
+    """Is it the very same, or an equal count or text?"""
+    return before is now or (type(before) is type(now) in (int, str) and before == now)
+
+
+def _has_varying(value: Any) -> bool:
+    if isinstance(value, (tuple, list)):
+        return any(map(_has_varying, value))
+    if isinstance(value, dict):
+        return any(map(_has_varying, value.values()))
+    return is_varying(value)
+
+
+def _plain(value: Any) -> Any:
+    if type(value) in (tuple, list):
+        return type(value)(map(_plain, value))
+    if type(value) is dict:
+        return {key: _plain(x) for key, x in value.items()}
+    return plain(value)

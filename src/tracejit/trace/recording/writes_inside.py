@@ -1,0 +1,234 @@
+"""In-place changes while a function is recorded: the graph stays functional, outside tensors are written back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...ir.graph import Value
+from ...layout import layout_of
+from ...modes import MODES
+from ...ops import elementwise, movement
+from ...ops.inverse import write
+from ...passes.fusion.groups import is_view
+from ...passes.gradient.gradient import is_selected
+from ...tensor import Tensor
+from ...tensor_core import Version
+from .kept_alive import KeptAlive
+from .outside import overlaps_itself
+from .parts_inside import PartsInside
+from .recording import MOVED, Step
+from .regions import Regions
+from .unseen_writes import UnseenWrites
+
+#: Why something that is assigned to .data cannot be compiled.
+ASSIGNED = "assignment to .data inside a compiled function"
+THROUGH = "an in-place change through detach()"
+
+
+class WritesInside(PartsInside, UnseenWrites):
+    """The part of a recorder that follows in-place changes."""
+
+    failure: str | None
+    roots: dict[int, Value]
+    parents: dict[int, tuple[Tensor, tuple[Step, ...]]]
+    alive: KeptAlive
+    tracked_writes: set[int]
+    builder: Any
+    emit: Callable[..., Value]
+    value_of: Callable[[Tensor], Value]
+    unsupported: Callable[[str], None]
+    stop_trial: Callable[[str], None]
+    trial: Any
+    unseen_writes: list[Version]
+    inside: Callable[[Tensor], bool]
+    careful: Callable[[str], Any]
+    layout_read: Callable[[Tensor], None]
+    path: dict[Any, None]
+    not_in_rounds: Callable[[], None]
+    may_be_saved: Callable[..., bool]
+    can_be_written: Callable[[Tensor, Sequence[Step]], bool]
+    leave_behind: Callable[[Tensor, Value], None]
+    shows_the_same: Callable[[Tensor, Tensor], bool]
+
+    def __init__(self) -> None:
+        PartsInside.__init__(self)
+        UnseenWrites.__init__(self)
+        self.written: dict[int, Tensor] = {}
+        self.memory = Regions()  # of all from outside
+        self.written_memory = Regions()
+        self.write_counts: dict[int, int] = {}
+        self.written_apart: set[int] = set()  # through .data, which no version counts
+        self.tracked_aliases: set[int] = set()  # changed through detach() to what requires grad
+        self.overwritten = False  # was anything changed in place?
+        self.rebound: set[int] = set()  # tensors from outside that were given other memory
+
+    def assign(self, tensor: Tensor, new: Tensor) -> None:
+        """``tensor`` was overwritten in place with ``new``."""
+        if self.failure is None:
+            with self.careful("an in-place change"):
+                self._assign(tensor, new)
+
+    def _assign(self, tensor: Tensor, new: Tensor) -> None:
+        self.not_in_rounds()
+        self.overwritten = True
+        value = self.value_of(new)
+        version = tensor._writes
+        viewed = tensor
+        tensor, steps = self.origin(viewed)
+        self.value_of(tensor)
+        goes_on = not MODES.grad and viewed._flows is True and self.unseen(viewed, tensor)
+        self.changes_for_parts(tensor)
+        if any(op is movement.reshape for op, _ in steps):
+            self.layout_read(viewed)  # whether it is a view may hang on sizes
+        through = tuple(step for step in steps if step[0] is not elementwise.detach_copy)
+        detached, steps = len(through) < len(steps), through
+        if not self.can_be_written(tensor, steps):
+            return
+        if detached:
+            goes_on |= self.goes_on(tensor) and not (new._requires_grad and MODES.grad)
+            apart = version is not tensor._writes
+            value = self._through_alias(tensor, viewed if apart else None, value, new)
+        elif new._requires_grad and not MODES.grad:  # its values alone are taken
+            value = self.emit(elementwise.detach_copy, (value,), {})
+        itself = not detached and self.shows_the_same(viewed, new)
+        if not itself:
+            value = self._copied(value)
+        self.alive.append(new)
+        if id(tensor) in self.external:
+            into_tape = new._requires_grad and MODES.grad and not detached
+            self.write_outside(tensor, into_tape, MODES.grad and not detached)
+            moved = version is tensor._writes  # not so through .data
+            self.write_counts[id(tensor)] = self.write_counts.get(id(tensor), 0) + moved
+            if not moved:
+                self.written_apart.add(id(tensor))
+        if itself:  # as the second half of ``x[i] += 1`` does
+            return
+        before = self.roots[id(tensor)]
+        after = self.write_through(before, steps, value)
+        if MODES.grad and not detached and tensor.requires_grad and not new._requires_grad:
+            after = self._still_tracked(before, after, steps)
+        self.roots[id(tensor)] = self.continues(after, before) if goes_on else after
+
+    def data_set(self, tensor: Tensor, new: Tensor) -> None:
+        """``tensor.data = new`` is about to happen: it gets the memory of ``new``."""
+        self.stop_trial("assigns to .data")
+        if self.failure is None:
+            with self.careful(ASSIGNED):
+                self._rebind(tensor, new)
+
+    def _rebind(self, tensor: Tensor, new: Tensor) -> None:
+        self.not_in_rounds()
+        self.overwritten = True
+        value, key = self.value_of(new), id(tensor)
+        before = self.value_of(tensor)
+        computed = value.op is not None and not is_view(value) and not is_selected(value)
+        alike = layout_of(new) == layout_of(tensor) and new.spec == tensor.spec
+        written = key in self.written and key not in self.rebound
+        outside = key in self.external and tensor._base is None
+        if not (outside and not written and computed and alike and id(new) in self.roots):
+            self.unsupported(ASSIGNED)
+            return
+        if key not in self.written:
+            self.write_outside(tensor, differentiable=False, tracked=False)
+        self.changed_beneath(tensor, None, ASSIGNED)
+        if tensor.requires_grad and not self.goes_on(tensor):
+            self.opaque(ASSIGNED, tensor)
+        if new._requires_grad:
+            value = self.emit(elementwise.detach_copy, (value,), {})
+        self.leave_behind(tensor, before)
+        self.alive.append(new)
+        self.rebound.add(key)
+        self.write_counts[key] = MOVED
+        self.roots[key] = self.continues(value, before) if self.goes_on(tensor) else value
+
+    def check_rebound(self, values: Sequence[Value]) -> None:
+        """What was assigned to .data must be in no second place: results of replays lie apart."""
+        given = [self.roots[key] for key in self.rebound]
+        if len(set(given)) < len(given) or not set(given).isdisjoint(values):
+            self.unsupported(ASSIGNED)
+
+    def _through_alias(
+        self, tensor: Tensor, part: Tensor | None, value: Value, new: Tensor
+    ) -> Value:
+        """What is written through detach(), or to a ``part`` through .data, of which what was saved does not notice."""
+        # what computed `new` may have saved it too: only the alias leads there
+        own = value if new._requires_grad else None
+        tracked = new._requires_grad and MODES.grad
+        if part is not None:
+            self.changed_beneath(tensor, part, THROUGH, own)
+        if tensor.requires_grad and (tracked or not self.goes_on(tensor)):
+            self.opaque(THROUGH, tensor)
+        if not new._requires_grad:
+            return value
+        if tracked:  # from here on the alias takes part in autograd, its source not
+            self.tracked_aliases.add(id(tensor))
+        return self.emit(elementwise.detach_copy, (value,), {})
+
+    def _copied(self, value: Value) -> Value:
+        """What a tensor holds that was given ``value``: a copy."""
+        if value.op is None or is_view(value) or is_selected(value):
+            return self.emit(elementwise.clone, (value,), {}, tracked=True)
+        return value
+
+    def no_tracked_alias(self, view: Tensor, tensor: Tensor) -> None:
+        """A value is read: not that of an alias which, unlike the ``tensor`` it shows, takes part in autograd."""
+        if id(tensor) in self.tracked_aliases and view._flows and not tensor._flows:
+            self.unsupported("a detached tensor that an in-place change made part of autograd")
+
+    def _still_tracked(self, before: Value, after: Value, steps: Sequence[Step]) -> Value:
+        """``after``, written over the whole of ``before``: constants that require grad all the same."""
+        if any(op in (movement.slice, movement.diagonal) or op.name == "select" for op, _ in steps):
+            return after  # computed from what it is written into
+        with self.builder.writing():
+            result: Value = elementwise.overwritten(after, before)
+        self.note(result)
+        return result
+
+    def note(self, value: Value) -> None:
+        """Add a value to the path, after what it is made of."""
+        if value.op is not None and value not in self.path:
+            for operand in value.value_operands:
+                self.note(operand)
+            self.path[value] = None
+
+    def write_through(self, base: Value, steps: Sequence[Step], value: Value) -> Value:
+        """The new value of a storage after one of its views was overwritten."""
+        if not steps:
+            return value
+        (op, attributes), rest = steps[0], steps[1:]
+        if rest:
+            value = self.write_through(self.emit(op, (base,), attributes), rest, value)
+        with self.builder.writing():
+            result: Value = write(op, attributes, base, value)
+        self.note(result)
+        return result
+
+    def write_outside(self, tensor: Tensor, differentiable: bool, tracked: bool) -> None:
+        """A tensor from outside changes: the compiled call must write it back."""
+        if differentiable or (tracked and tensor.requires_grad):
+            self.unsupported(
+                "an in-place change of a tensor from outside that takes part in autograd"
+            )
+        if tracked:
+            self.tracked_writes.add(id(tensor))
+        if id(tensor) in self.written:
+            return
+        if overlaps_itself(tensor):
+            self.unsupported(
+                "an in-place change of a view of a tensor from outside whose elements share memory"
+            )
+        if any(key != id(tensor) for key in self.memory.sharing(tensor, self._external_at)):
+            self.unsupported("an in-place change of a tensor that shares memory with another input")
+        self.written[id(tensor)] = tensor
+        self.written_memory.add(id(tensor))
+
+    def _external_at(self, key: int) -> Tensor:
+        return self.external[key][0]
+
+    def overlaps_written(self, tensor: Tensor) -> bool:
+        """Does a newly captured tensor share memory with one already changed?"""
+        return any(
+            key != id(tensor)
+            for key in self.written_memory.sharing(tensor, self.written.__getitem__)
+        )

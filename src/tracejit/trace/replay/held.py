@@ -1,0 +1,303 @@
+"""Places of the Python state that a function fills itself: read at every call like arguments, stored after it.
+
+``self.hidden = h``, ``self.cache = cat([self.cache, k])``, ``self.maps = []``: what lies in such a place is another
+object after every call. Once a function was seen to change a place twice, what is there counts among its arguments
+(the signature has its structure and its tensors, a replay is given them), and what the run leaves there is one more
+result, which replays store in the place when nothing can fail any more.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...tensor import Tensor
+from ...varying import is_varying, plain
+from ..numbers.places import Place, PlaceKey, place_of
+from ..recording.sent_logs import check_sent
+from ..signature import MAPPINGS, fields_of, flatten, leaf_count, unflatten
+from ..state.checks import Read
+from ..state.reads import Names
+from ..state.values import MISSING, is_value
+
+if TYPE_CHECKING:
+    from ..recording.recorder import Recorder
+
+#: Most places that one form of call may hold, and forms of calls with such places.
+MAX_HELD, MAX_FORMS = 4096, 256
+#: What stands in structures for what is not part of them.
+UNSEEN = "any"
+#: Ints that are no sizes.
+MAX_SIZE = 1 << 40
+#: Places of one form from which on it is looked whether they are still in use.
+MANY = 64
+#: Places that were seen to change once.
+MAX_SUSPECTS = 4096
+
+
+class Held(tuple[Any, ...]):
+    """In the key of a signature: the structure of the arguments, what the places it reads hold, which are sizes."""
+
+    __slots__ = ()
+
+    @property
+    def inner(self) -> Any:
+        """The structure of the arguments."""
+        return self[0]
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """The places."""
+        found: tuple[Place, ...] = self[1]
+        return found
+
+    @property
+    def sized(self) -> tuple[Place, ...]:
+        """Those that hold sizes."""
+        return tuple([self.places[i] for i in self[3]])
+
+
+def arguments_in(structure: Any) -> Any:
+    """The structure of the arguments in the key of a signature."""
+    return structure.inner if isinstance(structure, Held) else structure
+
+
+def places_in(structure: Any) -> tuple[tuple[Place, ...], tuple[Place, ...]]:
+    """The places that a call with this structure in its key reads, and those of them that hold sizes."""
+    return (structure.places, structure.sized) if isinstance(structure, Held) else ((), ())
+
+
+def see(places: Iterable[Place], names: Names) -> bool:
+    """Code with these ``names`` is about to be recorded: does it look at places that so far were only set?"""
+    read = [p for p in places if p.blind and not names.only_sets(p.check.key)]
+    for place in read:
+        place.blind = False
+    return bool(read)
+
+
+def leaf_names_of(structure: Any) -> list[str]:
+    """A name for every tensor in the places that a call with this structure in its key reads."""
+    if not isinstance(structure, Held):
+        return []
+    names = [str(place.check.key) for place in structure.places]
+    named = [name if name.isidentifier() else "state" for name in names]
+    counts = map(leaf_count, structure[2][1])
+    return [name for name, count in zip(named, counts, strict=True) for _ in range(count)]
+
+
+def beside(
+    structure: Any, places: tuple[Place, ...], tensors: list[Tensor], sizes: Sequence[int] = ()
+) -> Any:
+    """The structure for the key of a call that reads ``places`` and has ``sizes`` among its arguments.
+
+    To ``tensors`` are appended those in the places, and one in which the call hands over all sizes, if it has any.
+    """
+    if places:
+        values = [place.read() for place in places]
+        sized = tuple([i for i, x in enumerate(values) if places[i].sized and is_size(x)])
+        sizes = (*sizes, *[values[i] for i in sized])
+        found: list[Any] = []
+        seen = flatten(list(map(_seen, places, values)), found)
+        if any(map(is_varying, found)):  # another thread is recording
+            seen = flatten(unflatten(seen, map(plain, (*found,))), found := [])
+        tensors += found
+        structure = Held((structure, places, seen, sized))
+    if sizes:
+        tensors.append(Tensor._wrap(np.array(sizes, np.int64)))
+    return structure
+
+
+def is_size(value: Any) -> bool:
+    """Is this an int that a call can hand over?"""
+    return type(value) is int and 0 <= value < MAX_SIZE
+
+
+def seen_in(places: Sequence[Place]) -> list[Any]:
+    """What a call sees in places; of sizes, and tensors that it only replaces, that there are some."""
+    return [_seen(place, place.read()) for place in places]
+
+
+def _seen(place: Place, value: Any) -> Any:
+    if (place.blind and isinstance(value, Tensor)) or (place.sized and is_size(value)):
+        return UNSEEN
+    return value
+
+
+def form_of(args: Any, kwargs: Any) -> Any:
+    """What calls have in common that read the same places: the structure of their arguments but for numbers."""
+    if not kwargs and all(isinstance(x, Tensor) for x in args):
+        return len(args)
+    return flatten((args, kwargs), [], [])
+
+
+class Holding:
+    """The places that one function fills, by the form of the call."""
+
+    def __init__(self) -> None:
+        self.known: dict[Any, tuple[Place, ...]] = {}
+        self.suspects: dict[
+            PlaceKey, Place
+        ] = {}  # this keeps the holders, so that identities stay theirs
+
+    def places(self, form: Any) -> tuple[Place, ...]:
+        """The places that calls of a form read."""
+        return self.known.get(form, ())
+
+    @property
+    def sizes(self) -> bool:
+        """Do any places hold sizes?"""
+        return any(place.sized for places in self.known.values() for place in places)
+
+    def take_for_sizes(self, form: Any, places: Iterable[Place]) -> None:
+        """The numbers in these places index or bound slices in calls of a form."""
+        for place in places:
+            place.sized = True
+        self.known[form] = tuple(dict.fromkeys((*self.places(form), *places)))
+
+    def forget(self, form: Any, reached: Collection[int]) -> None:
+        """Where calls of a form read many places: do without those in objects that are not ``reached`` any more."""
+        places = self.places(form)
+        if len(places) > MANY:
+            ends = [(p, (id(p.check.holder), id(p.owner))) for p in places]
+            self.drop(form, [p for p, ids in ends if not any(x in reached for x in ids)])
+
+    def drop(self, form: Any, places: Collection[Place]) -> None:
+        """Calls of a form do not read these places any more."""
+        left = tuple([place for place in self.places(form) if place not in places])
+        self.known.pop(form, None)
+        if left:
+            self.known[form] = left
+
+    def learn(self, form: Any, reads: Iterable[Read], names: Names) -> bool:
+        """A run of code with these ``names`` changed places; True when calls of its form read more of them now."""
+        found = {place.key: place for place in self.known.get(form, ())}
+        count = len(found)
+        for read in reads:
+            place = Place(read, object, read.owner, _is_blind(read, names))
+            if place.key in self.suspects:
+                found.setdefault(place.key, place)
+            elif len(self.suspects) < MAX_SUSPECTS:
+                self.suspects[place.key] = place
+        if len(found) == count or len(found) > MAX_HELD:
+            return False
+        if form not in self.known and len(self.known) >= MAX_FORMS:
+            self.known.pop(next(iter(self.known)))
+        self.known[form] = tuple(found.values())
+        return True
+
+
+def told_apart(reads: Sequence[Read]) -> tuple[list[Place], list[Read]] | None:
+    """Places with other numbers, and those that hold something else now; None where some can be neither."""
+    numbers, others = [], []
+    for read in reads:
+        now = read.current()
+        number = place_of(read, now)
+        if number is not None:
+            numbers.append(number)
+        elif read.writable and is_holdable(read.expected) and is_holdable(now):
+            others.append(read)
+        else:
+            return None
+    return numbers, others
+
+
+@contextmanager
+def standing_for(places: Sequence[Place], sizes: Mapping[Place, Any]) -> Iterator[list[Any]]:
+    """What lies in places while a function is recorded: ``sizes`` in some of them.
+
+    A twin stands for a tensor that the code only replaces, so that it can be seen whether it does.
+    """
+    found: list[Any] = []
+    standing: list[tuple[Place, Any, Any]] = []
+    try:
+        for place in places:
+            value = other = place.read()
+            if place.blind and isinstance(value, Tensor):
+                other = _twin(value)
+            elif place in sizes:
+                other = sizes[place]
+            if other is not value:
+                standing.append((place, value, other))
+                place.put(other)
+            found.append(other)
+        yield found
+    finally:
+        for place, value, other in standing:
+            if place.read() is other:
+                place.put(value)
+
+
+def _twin(tensor: Tensor) -> Tensor:
+    """Another tensor that is the same to all who look."""
+    twin = tensor._alias()
+    twin._requires_grad, twin._grad_fn = tensor._requires_grad, tensor._grad_fn
+    twin._output_nr = tensor._output_nr
+    return twin
+
+
+def with_held(
+    recorder: Recorder,
+    places: Sequence[Place],
+    before: Sequence[Any],
+    result: Any,
+    outside: Callable[[], Collection[int]],
+    appended: Sequence[Any] = (),
+) -> Any:
+    """The result of a recorded run, in a tuple with what it left in ``places`` where that is something else.
+
+    That is followed by what it ``appended`` to lists.
+    """
+    left = [(p, p.read(), old) for p, old in zip(places, before, strict=True)]
+    left = [(place, now, old) for place, now, old in left if now is not old]
+    left += [(tail, tail.read(), None) for tail in appended if len(tail.target) != tail.start]
+    left += [(record, record.read(), None) for record in recorder.sent]
+    check_sent(recorder)
+    for tail in appended:
+        if tail.shrunk:
+            recorder.overtaken = f"what was in {tail.name} was taken away meanwhile"
+    for place, now, _ in left if recorder.failure is None else ():  # else it knows not all it made
+        tensors: list[Any] = []
+        flatten(now, tensors)
+        if not all(recorder.knows(t) or id(t) in outside() for t in tensors):
+            recorder.overtaken = f"another thread changed {place.name}"
+    recorder.held = tuple([place for place, _, _ in left])
+    return (result, *[now for _, now, _ in left]) if left else result
+
+
+def without_held(recorder: Recorder, made: Any) -> Any:
+    """The result of a recorded run in what :func:`with_held` made of it; the rest is put where it was found."""
+    if not recorder.held:
+        return made
+    for place, value in zip(recorder.held, made[1:], strict=True):
+        if place.read() is not value:  # it had numbers that vary
+            place.put(value)
+    return made[0]
+
+
+def is_holdable(value: Any) -> bool:
+    """Is this made of tensors that are no parameters, plain values and containers of such, or not there at all?"""
+    if isinstance(value, Tensor):
+        parameter = getattr(sys.modules.get("tracejit.nn.parameter"), "Parameter", None)
+        return parameter is None or not isinstance(value, parameter)
+    kind = type(value)
+    if kind is list or isinstance(value, tuple):
+        return all(map(is_holdable, value))
+    if kind in MAPPINGS:
+        return all(map(is_holdable, value.values()))
+    if value is MISSING or is_value(value):
+        return True
+    names = fields_of(value)
+    return names is not None and all(is_holdable(getattr(value, name)) for name in names)
+
+
+def _is_blind(read: Read, names: Names) -> bool:
+    """Is this an attribute or a global that the code sets and does not read?"""
+    holder = read.holder
+    lies_in_table = read.owner is not None and holder is not vars(read.owner)
+    plain = isinstance(holder, dict) and isinstance(read.key, str) and not lies_in_table
+    named = plain and not read.name.startswith("item ")
+    return named and names.only_sets(read.key)

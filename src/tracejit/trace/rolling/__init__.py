@@ -1,0 +1,1 @@
+"""Rolling: Python loops whose rounds repeat, found after recording, as one loop."""

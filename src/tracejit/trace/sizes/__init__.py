@@ -1,0 +1,1 @@
+"""Sizes that vary: those that only a run tells, and extents of arguments that calls hand over."""

@@ -1,0 +1,324 @@
+"""What a run does beside computing while it is recorded: clocks, output, random generators of others, unknown code.
+
+The code of a function tells what it can read; whether it prints or asks for the time is known best from the run itself.
+So the calls of a recorded run are watched: one of code that the guard has not looked at, or that does more than
+compute, ends the recording with that reason. Generators of random numbers are compared before and after.
+"""
+
+from __future__ import annotations
+
+import dis
+import gc
+import importlib
+import inspect
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any
+
+from ...modes import MODES
+from ...tensor import Tensor
+from ...tensor_core import TensorCore
+from ..recording import sent_logs
+from . import logs as state_logs
+from . import reads
+from .package import asking_functions
+from .purity import outside_builtin, outside_function
+
+if TYPE_CHECKING:
+    from .ran_codes import RanCodes
+    from .reach import Walk
+
+#: Most code objects whose verdict is remembered.
+_REMEMBERED = 20_000
+_USER = "user"
+_LOGS = "a logger"
+_RESUME = dis.opmap["RESUME"]
+#: What runs when a module is imported that was not loaded.
+_IMPORTS: CodeType = importlib._bootstrap._find_and_load.__code__  # type: ignore[attr-defined]
+#: What runs when a tensor has no attribute of some name.
+_ABSENT = TensorCore.__getattr__.__code__
+_verdicts: dict[int, tuple[CodeType, str | None]] = {}
+
+
+class Listener:
+    """Watches one run; made by :func:`listening`, told what to expect by :meth:`begin`."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, CodeType] = {}
+        self.reached: Mapping[int, Any] = {}
+        self.states: list[tuple[str, Callable[[], Any], Any]] = []
+        self.active = False
+        self.base: CodeType | None = (
+            None  # of what calls the function: nothing further out is of its doing
+        )
+        # The interpreter does not hold what it calls: when a finalizer that runs in between takes the hook away, it
+        # is called once more.
+        self.hook = self._event
+        self.blind: str | None = None
+        self.sending: sent_logs.Sending | None = None  # a logger handles a record
+        self.names = reads.Names()
+        self.ran: RanCodes | None = None
+        self.learned = False  # did code run that did not count?
+
+    def begin(self, walk: Walk) -> None:
+        """From here on: what ``walk`` found has a guard. Only where it found reasons to is every call watched."""
+        self.names = walk.names
+        if not walk.suspect:
+            return
+        self.known = {id(code): code for code in walk.codes}
+        self.reached, self.ran = walk.reached, walk.ran
+        self.states = [(name, read, read()) for name, read in _readers(walk.generators)]
+        if sys.getprofile() is None:
+            self.active = True
+            sys.setprofile(self.hook)
+        else:
+            self.blind = "a profiler is active, so its calls cannot be watched"
+
+    def end(self) -> str | None:
+        """Stop listening; which generator moved, in words, or None."""
+        self.stop()
+        states, self.states = self.states, []
+        for name, read, before in states:
+            if read() != before:
+                return f"the state of {name}, a random generator, changed"
+        return None
+
+    def verdict(self, guard: Any, tensors: Sequence[Tensor], result: Any) -> str | None:
+        """Why what was recorded cannot be trusted, or None."""
+        if self.blind is not None:
+            return self.blind
+        if guard is not None and guard.limits:
+            return str(guard.limits[0])
+        for tensor in tensors:
+            for key in vars(tensor):
+                if not hasattr(type(tensor), key) and key in self.names:
+                    return f"it uses the attribute {key!r} of a tensor that is an argument"
+        return None
+
+    def apart(self, recorder: Any, call: Callable[..., Any], *arguments: Any) -> Any:
+        """What ``call`` returns, which is this package's own and calls nothing of the user's: it is not watched.
+
+        An op is hundreds of calls of Python and NumPy, and a hook on each of them takes longer than many an op.
+        """
+        recorder.watched = None
+        if sys.getprofile() is not self.hook:
+            return call(*arguments)
+        sys.setprofile(None)
+        try:
+            return call(*arguments)
+        finally:
+            if self.active:
+                sys.setprofile(self.hook)
+                recorder.watched = self
+
+    def stop(self) -> None:
+        """Take the hook away if it is there."""
+        if self.active:
+            self.active = False
+            sys.setprofile(None)
+
+    def _event(self, frame: FrameType, event: str, argument: Any) -> None:
+        if self.sending is not None:
+            if event == "return" and frame is self.sending.frame:
+                done, self.sending = self.sending, None
+                done.end()
+            return
+        if event == "call":
+            reason = self._called(frame)
+            caller = frame.f_back
+        elif event == "c_call":
+            settled = self._is_guarded(argument) or _bounds_wrappers(argument, frame)
+            reason = None if settled else outside_builtin(argument)
+            caller = frame
+        else:
+            return
+        if reason is None or not self.active or not (reason is _USER or _by_user(caller)):
+            return
+        if not self._by_finalizer(frame) and not _by_import(frame):
+            self._report(frame, reason)
+
+    def _is_guarded(self, function: Any) -> bool:
+        """Does a built-in method set what a guard compares, so that a value which stays is noticed after the run?"""
+        owner = getattr(function, "__self__", None)
+        return isinstance(owner, ContextVar) and id(owner) in self.reached
+
+    def _by_finalizer(self, frame: FrameType | None) -> bool:
+        """Did garbage collection call this: ``__del__``, a callback, or the end of a generator that was given up?"""
+        callbacks = [getattr(callback, "__code__", None) for callback in gc.callbacks]
+        while frame is not None and frame.f_code is not self.base:
+            code = frame.f_code
+            if (
+                code.co_name == "__del__"
+                or code in callbacks
+                or (id(code) not in self.known and _goes_on(frame))
+            ):
+                return True
+            frame = frame.f_back
+        return False
+
+    def _called(self, frame: FrameType) -> str | None:
+        """What a Python function is called if its call cannot be left out of a recording."""
+        code = frame.f_code
+        if id(code) in self.known:
+            return None
+        found = _verdicts.get(id(code))
+        if found is None:
+            if len(_verdicts) > _REMEMBERED:
+                _verdicts.clear()
+            found = _verdicts[id(code)] = (code, _verdict(code, frame.f_globals))
+        recorder = MODES.recorder
+        if found[1] is _LOGS:
+            if recorder is not None and _by_user(frame.f_back):
+                self.sending = sent_logs.sending(frame, recorder)
+            if self.sending is not None:
+                return None
+            checks = [] if recorder is None else recorder.checks
+            return state_logs.follow(frame, checks)
+        if code is _ABSENT and recorder is not None:
+            tensor, name = frame.f_locals["self"], frame.f_locals["name"]
+            if not recorder.inside(tensor):  # else the run itself decides what it has
+                recorder.absent(tensor, name, self.names)
+            return None
+        return found[1]
+
+    def _report(self, frame: FrameType, reason: str) -> None:
+        recorder = MODES.recorder
+        if recorder is None:
+            return
+        if reason is _USER:
+            if self.ran is not None and self.ran.add(frame.f_code):
+                self.learned = True
+            if self.learned and recorder.trial is not None:
+                return  # what is recorded is dropped; let backward go on to the other code it runs
+            recorder.unsupported(
+                f"it calls {frame.f_code.co_qualname}(), which its code does not name"
+            )
+        else:
+            recorder.unsupported(f"it calls {reason}()")
+        if not self.learned:
+            self.stop()  # the first reason counts
+
+
+def _verdict(code: CodeType, namespace: dict[str, Any]) -> str | None:
+    owner = reads.owner_of(code, namespace)
+    if owner == "package":
+        return asking_functions().get(id(code))
+    if owner == "stdlib":
+        return _LOGS if state_logs.is_of_loggers(code) else outside_function(code, namespace)
+    return _USER if owner == "user" and code.co_name != "__del__" else None
+
+
+def _bounds_wrappers(function: Any, frame: FrameType) -> bool:
+    """Does ``inspect`` ask for the limit of recursion? It is an error to wrap a function more often."""
+    return function is sys.getrecursionlimit and frame.f_globals.get("__name__") == "inspect"
+
+
+def _by_user(frame: FrameType | None) -> bool:
+    """Was this done for the user's code, and not for this package's own?"""
+    while frame is not None:
+        owner = reads.owner_of(frame.f_code, frame.f_globals)
+        if owner in ("user", "package"):
+            return owner == "user"
+        frame = frame.f_back
+    return False
+
+
+def _by_import(frame: FrameType | None) -> bool:
+    """Does this package import something, for which installed hooks are called?"""
+    while frame is not None:
+        if frame.f_code is _IMPORTS:
+            return not _by_user(frame.f_back)
+        frame = frame.f_back
+    return False
+
+
+def _goes_on(frame: FrameType) -> bool:
+    """Is this a generator that started before?"""
+    code, at = frame.f_code, frame.f_lasti
+    if not code.co_flags & inspect.CO_GENERATOR:
+        return False
+    return not (code.co_code[at] == _RESUME and code.co_code[at + 1] == 0)
+
+
+# --- generators of random numbers -----------------------------------------------------------------------------------
+
+
+def _readers(generators: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """For each generator a function that reads its state; those of the process come first."""
+    random = sys.modules.get("random")
+    if random is not None:
+        yield "module random", random.getstate
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random is not None:
+        yield "module numpy.random", _reader(numpy_random.mtrand._rand)
+    for name, generator in generators:
+        if not hasattr(generator, "getstate") or _has_state(generator):
+            yield name, _reader(generator)
+
+
+def _has_state(generator: Any) -> bool:
+    """Does a generator of ``random`` have a state at all (one of the operating system has none)?"""
+    return type(generator).getstate is not sys.modules["random"].SystemRandom.getstate
+
+
+def _reader(generator: Any) -> Callable[[], Any]:
+    if hasattr(generator, "getstate"):
+        read: Callable[[], Any] = generator.getstate
+        return read
+    if hasattr(generator, "get_state"):
+        return lambda: _plain(generator.get_state(legacy=False))
+    bits = getattr(generator, "bit_generator", generator)
+    return lambda: _plain(bits.state)
+
+
+def _plain(state: Any) -> Any:
+    """A nested state with arrays as bytes, to be compared."""
+    if isinstance(state, dict):
+        return {key: _plain(value) for key, value in state.items()}
+    return state.tobytes() if hasattr(state, "tobytes") else state
+
+
+def is_generator(value: Any) -> bool:
+    """Is ``value`` a generator of random numbers of Python or NumPy?"""
+    random, numpy_random = sys.modules.get("random"), sys.modules.get("numpy.random")
+    kinds = [] if random is None else [random.Random]
+    if numpy_random is not None:
+        kinds += [numpy_random.Generator, numpy_random.RandomState, numpy_random.BitGenerator]
+    return isinstance(value, tuple(kinds))
+
+
+# --- the listener of the thread -------------------------------------------------------------------------------------
+
+
+class _Thread(threading.local):
+    listener: Listener | None = None
+
+
+_THREAD = _Thread()
+
+
+def current() -> Listener | None:
+    """The listener of the recording that is going on in this thread."""
+    return _THREAD.listener
+
+
+def watching() -> Listener | None:
+    """The same where every call of the recording is watched."""
+    listener = _THREAD.listener
+    return listener if listener is not None and listener.active else None
+
+
+@contextmanager
+def listening() -> Iterator[Listener]:
+    """Watch the next recording in this thread."""
+    before, listener = _THREAD.listener, Listener()
+    _THREAD.listener = listener
+    try:
+        yield listener
+    finally:
+        listener.stop()
+        _THREAD.listener = before

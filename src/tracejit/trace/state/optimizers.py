@@ -1,0 +1,64 @@
+"""Optimizers and schedules in a guard: they look after themselves.
+
+A recorded step adds a check of its own for the optimizer it belongs to, and a schedule's step is Python that every
+replay runs. So of their attributes only those matter that the user's code reads by name. ``optim`` is above this layer:
+it is used here only where a program has loaded it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+from types import FunctionType
+from typing import Any
+
+from . import reads
+
+#: Reading a group as a whole: then all its numbers count.
+WHOLE = frozenset({"items", "values", "copy"})
+#: What optimizers of the package keep for themselves: code that computes the names of attributes does not mean these.
+BOOKKEEPING = frozenset(
+    {
+        *("_counters", "_own_changes", "_stepped"),
+        *(
+            f"_optimizer_{what}state_dict_{when}_hooks"
+            for what in ("", "load_")
+            for when in ("pre", "post")
+        ),
+    }
+)
+
+
+def is_tool(value: Any) -> bool:
+    """Is ``value`` an optimizer or a schedule whose step is the package's own?"""
+    for module, name, method in (
+        ("tracejit.optim.optimizer", "Optimizer", "_update_group"),
+        ("tracejit.optim.scheduler_base", "LRScheduler", "_advance"),
+    ):
+        cls = getattr(sys.modules.get(module), name, None)
+        if cls is not None and isinstance(value, cls):
+            if method == "_update_group" and type(value)._update_group is cls._update_group:
+                return False  # it has no step, and does its work under other names
+            return _is_library(value, method) and _is_library(value, "step")
+    return False
+
+
+def step_hooks(value: Any) -> Iterator[Any]:
+    """What an optimizer calls before and after a step."""
+    for when in ("pre", "post"):
+        yield from tuple(getattr(value, f"_optimizer_step_{when}_hooks", {}).values())
+    for hooks in getattr(sys.modules.get("tracejit.optim.step_hooks"), "GLOBAL", ()):
+        yield from tuple(hooks.values())
+
+
+def _is_library(value: Any, method: str) -> bool:
+    """Is it the package's own? One that a decorator of the package wraps (``no_grad``) is not for that."""
+    function = inspect.unwrap(getattr(type(value), method, None))  # type: ignore[arg-type]
+    return isinstance(function, FunctionType) and reads.is_library_function(function)
+
+
+def is_group(value: Any) -> bool:
+    """Is ``value`` a parameter group of an optimizer?"""
+    cls = getattr(sys.modules.get("tracejit.optim.group"), "ParamGroup", None)
+    return cls is not None and isinstance(value, cls)

@@ -1,0 +1,390 @@
+"""The walk from a function to all Python state that running it can read, as a list of checks.
+
+Functions lead to globals, cells, defaults and the functions among them; objects lead to the attributes whose names
+occur in reached code; classes to the methods whose names occur. Since reaching a function adds names, the walk
+repeats until nothing new is found. Library code is not entered, but functions that it wraps are.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Mapping
+from functools import partial, partialmethod, singledispatchmethod
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    MappingProxyType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
+from typing import Any
+
+import numpy as np
+
+from ...tensor import Tensor
+from ..numbers.places import Place, PlaceKey, StillNumber
+from . import reads
+from .calls import is_generator
+from .checks import Attribute, Check, Item, Kind, NewNames, Read
+from .classes import ClassWalk
+from .containers import ContainerWalk
+from .functions import FunctionWalk
+from .gradients import KnownHooks, leaf_hooks
+from .lists import AppendedLists, Fixed
+from .modules import Structure, hooks_of, hooks_of_all, is_module, plain_attributes, tensors_of
+from .optimizers import BOOKKEEPING, is_tool, step_hooks
+from .package import Package, replaced
+from .purity import are_suspect, is_suspect
+from .ran_codes import RanCodes, WideError
+from .special import Environment, Registered, is_opaque, settings_of_log, special
+from .tensors import TensorFacts
+from .values import MISSING
+
+#: Objects and containers nested deeper than this below a function, argument or module are not looked at.
+MAX_DEPTH = 100
+#: A guard has at most this many checks.
+MAX_CHECKS = 4096
+#: The same where only code counts that is known to run.
+MAX_NARROW = 16384
+
+_LEAVES = (
+    str,
+    bytes,
+    int,
+    float,
+    complex,
+    type(None),
+    np.generic,
+    CodeType,
+    Tensor,
+)
+_WRAPPERS = (
+    property,
+    staticmethod,
+    classmethod,
+    partial,
+    partialmethod,
+    singledispatchmethod,
+    MethodType,
+)
+#: Where descriptors, partial objects, bound methods and wrappers keep the function they stand for.
+_INSIDE = (
+    "fget",
+    "fset",
+    "fdel",
+    "func",
+    "__func__",
+    "__self__",
+    "__wrapped__",
+    "args",
+    "keywords",
+    "dispatcher",
+)
+
+
+class Walk:
+    """Collects checks; ``limits`` says what the bounds kept from being checked."""
+
+    def __init__(
+        self,
+        varying: Mapping[PlaceKey, Place] = MappingProxyType({}),
+        held: Collection[PlaceKey] = (),
+        ran: RanCodes | None = None,
+    ) -> None:
+        self.varying = varying
+        self.held = held  # places that calls look at by themselves
+        self.ran = ran if ran is not None and ran.known else None
+        self.most = MAX_CHECKS if self.ran is None else MAX_NARROW
+        self.may_narrow = ran is not None and ran.possible
+        self.places: list[Place] = []  # those of ``varying`` that were met
+        self.tools: set[int] = (
+            set()
+        )  # namespaces and groups of optimizers, which look after their numbers
+        self.names = reads.Names()
+        self.checks: list[Check] = []
+        self.codes: list[CodeType] = []
+        self.generators: list[tuple[str, Any]] = []
+        self.limits: dict[str, None] = {}
+        self.suspect = self.ran is not None  # whether other code runs, only watching tells
+        self.modules: list[tuple[Any, str]] = []
+        self.tensors: dict[int, tuple[str, Tensor]] = {}
+        self.hooks: dict[int, tuple[int, ...]] = {}  # of leaves that have some
+        self._classes = ClassWalk(self)
+        self._objects: list[tuple[Any, dict[str, Any], str, int]] = []
+        self._functions = FunctionWalk(self)
+        self._containers = ContainerWalk(self)
+        self._known: set[tuple[int, Any]] = set()
+        self._seen: dict[int, Any] = {}
+        self._waiting: deque[tuple[Any, str, int]] = deque()
+        self.appended = AppendedLists()
+
+    @property
+    def reached(self) -> dict[int, Any]:
+        """Everything that has been looked at, by identity."""
+        return self._seen
+
+    # --- the interface ------------------------------------------------------------------------------------------------
+
+    def reach(self, value: Any, name: str, depth: int = 0, key: Any = None) -> None:
+        """Go on at ``value``, found under ``key``, later, unless it has been reached before or has no state."""
+        if isinstance(value, Tensor):
+            self._tensor(value, name)
+        if isinstance(value, _LEAVES) or id(value) in self._seen:
+            return
+        if self.appended.defer(value, name, depth, key):
+            return
+        self._seen[id(value)] = value
+        self._waiting.append((value, name, depth))
+
+    def add(self, check: Check, key: Any = None) -> bool:
+        """Keep a check; False when the place (its holder and ``key``) is being checked already."""
+        place = (id(check.holder), (type(check), key))
+        if place in self._known:
+            return False
+        if self.held and isinstance(check, Read) and (id(check.holder), check.key) in self.held:
+            self._seen.setdefault(id(check.holder), check.holder)
+            return False
+        if len(self.checks) >= self.most:
+            if self.may_narrow:  # what else there is does not matter
+                raise WideError
+            self.limits[f"more than {self.most} places to check: the rest is not guarded"] = None
+            return False
+        self._known.add(place)
+        check = self._of_number(check)
+        self._seen[id(check.holder)] = self._seen.get(id(check.holder), check.holder)
+        self.checks.append(check)
+        return True
+
+    def _of_number(self, check: Check) -> Check:
+        """``check``, or one that is content with any number where that may vary."""
+        if self.varying and isinstance(check, Read):
+            place = self.varying.get((id(check.holder), check.key))
+            if place is not None and type(check.expected) is place.kind:
+                self.places.append(place)
+                return StillNumber(place)
+        return check
+
+    def watch_names(
+        self, holder: Any, namespace: dict[str, Any], name: str, depth: int = 0
+    ) -> None:
+        """Check the attributes of ``holder`` whose names the code can read."""
+        self._objects.append((holder, namespace, name, depth))
+
+    def enter_code(self, function: FunctionType) -> None:
+        """The function that was asked about counts as the user's wherever it is defined."""
+        self._seen[id(function)] = function
+        self._functions.enter_root(function)
+
+    def finish(self) -> list[Check]:
+        """Walk until nothing new is found; all checks, the cheapest evidence first."""
+        for name, function in replaced():
+            self.reach(function, name)
+        size = -1
+        while self._waiting or self.names.size != size:
+            while self._waiting:
+                self._enter(*self._waiting.popleft())
+            size = self.names.size
+            self._rescan()
+            self.appended.settle(self.names, self.reach)
+        self.checks = self.appended.open(self.checks, self._seen, self.names)
+        self._last_checks()
+        self.suspect |= are_suspect(self.names)
+        for way in sorted(self.names.around):
+            self.limits[f"{way} leads to state that cannot be followed"] = None
+        return self.checks
+
+    def _last_checks(self) -> None:
+        """Checks that depend on everything found."""
+        for _, namespace, name, _ in self._objects:
+            self.add(NewNames(namespace, name, self.names, self.held))
+        self._functions.last_checks()
+        self._classes.last_checks()
+        if self._classes.abstract:
+            self.add(Registered())
+        if self.names.calls("environ", "getenv"):
+            self.add(Environment())
+        self.checks.insert(0, Package())
+        if self.tensors:
+            self.checks.insert(0, TensorFacts.of(self.tensors.values()))
+        if self.modules:
+            self.checks.insert(0, Structure(self.modules, self.names, self.varying, self.held))
+        for module, _ in self.modules if self.varying else ():
+            for key, value in plain_attributes(module, self.names):
+                place = self.varying.get((id(vars(module)), key))
+                if place is not None and type(value) is place.kind:
+                    place.owner = module
+                    self.places.append(place)
+
+    # --- one value ----------------------------------------------------------------------------------------------------
+
+    def _enter(self, value: Any, name: str, depth: int) -> None:
+        if isinstance(value, FunctionType):
+            self._functions.enter(value)
+        elif isinstance(value, type):
+            self.suspect |= reads.is_library_class(value) and is_suspect(value)
+            self._classes.enter(value, as_value=True)
+        elif isinstance(value, ModuleType):
+            self._namespace(value, name, depth)
+        elif is_module(value):
+            self._module(value, name)
+        elif is_tool(value):
+            label = f"{type(value).__qualname__} ({name})"
+            self._objects.append((value, vars(value), label, depth))
+            self.tools.add(id(vars(value)))
+            for hook in step_hooks(value):
+                self.reach(hook, f"a step hook of {label}", depth + 1)
+        else:
+            self._enter_object(value, name, depth)
+
+    def _enter_object(self, value: Any, name: str, depth: int) -> None:
+        if depth >= MAX_DEPTH:
+            self.limits[f"what {name} holds is not guarded: nested deeper than {MAX_DEPTH}"] = None
+        elif isinstance(value, BuiltinFunctionType):  # a bound method, such as that of a list
+            self.suspect |= is_suspect(value)
+            self.reach(value.__self__, f"the owner of {name}", depth)
+        elif isinstance(value, _WRAPPERS):
+            self._inside(value, name, depth)
+            if not reads.is_library_class(type(value)):  # a property of a kind of its own
+                self._classes.enter(type(value))
+        elif is_generator(value):
+            self.suspect = True
+            self.generators.append((name, value))
+        elif (settings := settings_of_log(value, name)) is not None:
+            self.suspect = True
+            for setting in settings:
+                self.add(setting, setting.key)
+        elif (found := special(value, name, self.names)) is not None:
+            check, held = found
+            if check is not None:
+                self.add(check)
+            for inner in held:
+                self.reach(inner, f"what {name} holds", depth + 1)
+        elif is_opaque(value):
+            kind = type(value)
+            self.limits[f"{name} is a {kind.__qualname__}, whose state cannot be watched"] = None
+        else:
+            self._containers.enter(value, name, depth)
+            self._object(value, name, depth)
+
+    def _namespace(self, module: ModuleType, name: str, depth: int) -> None:
+        """The names of a module: all of a user's, none of this package's, data and functions of others."""
+        if not reads.is_library_module(module, module.__name__):
+            if "__getattr__" in vars(module):
+                self.names.names.add("__getattr__")
+            self.watch_names(module, vars(module), name, depth)
+        else:
+            self._functions.enter_library(module, name)
+
+    def _inside(self, value: Any, name: str, depth: int) -> None:
+        """The functions and arguments that a descriptor, partial object or wrapper stands for."""
+        for key in _INSIDE:
+            inner = getattr(value, key, None)
+            if inner is not None:
+                self.reach(inner, f"{key} of {name}", depth + 1)
+
+    def _tensor(self, tensor: Tensor, name: str) -> None:
+        """What is no value of a tensor: its layout and flags, attributes that users put on it."""
+        self.tensors.setdefault(id(tensor), (name, tensor))
+        hooks = leaf_hooks(tensor)
+        if hooks and self.add(KnownHooks(tensor, f"the gradient hooks of {name}", hooks)):
+            self.hooks[id(tensor)] = hooks
+            for hook in (
+                *(tensor._hooks or {}).values(),
+                *(tensor._post_accumulate_hooks or {}).values(),
+            ):
+                self.reach(hook, f"a gradient hook of {name}")
+        own = vars(tensor)
+        if id(own) not in self._seen and not all(hasattr(type(tensor), key) for key in own):
+            self._seen[id(own)] = own
+            self.watch_names(tensor, own, f"a Tensor ({name})")
+
+    # --- objects ------------------------------------------------------------------------------------------------------
+
+    def _object(self, value: Any, name: str, depth: int) -> None:
+        cls = type(value)
+        namespace = _attributes_of(value)
+        if isinstance(namespace, dict) and "__wrapped__" in namespace:
+            self.reach(namespace["__wrapped__"], f"the function that {name} wraps", depth)
+        if reads.is_closed(cls) or cls.__module__ == "builtins":
+            inner = getattr(value, "__wrapped__", None) if cls.__module__ != "builtins" else None
+            self.reach(inner, f"the function that {name} wraps", depth)
+            return
+        label = f"{cls.__qualname__} ({name})"
+        if isinstance(namespace, dict):
+            self.watch_names(value, namespace, label, depth)
+            if vars(object)["__getattribute__"] is getattr(cls, "__getattribute__", None):
+                place = f"the namespace of {label}"
+                self.add(Attribute(value, place, "__dict__", namespace), "__dict__")
+        elif any(
+            isinstance(m, MemberDescriptorType) for k in cls.__mro__ for m in vars(k).values()
+        ):
+            self.watch_names(value, {}, label, depth)
+        if reads.is_library_class(cls):
+            self.suspect |= is_suspect(value)
+        else:
+            self.add(Kind(value, name, cls))
+        self._classes.enter(cls)
+
+    def _module(self, module: Any, name: str) -> None:
+        label = f"{type(module).__qualname__} ({name})"
+        if not self.modules:
+            self._hooks_of_all_modules()
+        self.modules.append((module, label))
+        self._classes.enter(type(module))
+        for key, child in tuple(module._modules.items()):
+            self.reach(child, f"submodule {key!r} of {label}")
+        for which, entry in hooks_of(module):
+            self.reach(entry, f"{which} of {label}")
+        for which, tensor in tensors_of(module, self.held):
+            self._tensor(tensor, f"{which} of {label}")
+
+    def _hooks_of_all_modules(self) -> None:
+        check, everywhere = hooks_of_all()
+        self.tools.add(id(check.holder))  # a count of changes, not a number that may vary
+        self.add(check, 0)
+        for which, entry in everywhere:
+            self.reach(entry, which)
+
+    def _rescan(self) -> None:
+        """Look again at everything reached, for the names that became known since."""
+        self._classes.scan()
+        for value, namespace, label, depth in tuple(self._objects):
+            kept = BOOKKEEPING if id(namespace) in self.tools else ()
+            for key in [k for k in namespace if k in self.names and k not in kept]:
+                self._attribute(
+                    Item(namespace, f"attribute {key!r} of {label}", key, namespace[key]), depth
+                )
+            for key in self._slots(type(value)):
+                expected = getattr(value, key, MISSING)
+                self._attribute(
+                    Attribute(value, f"attribute {key!r} of {label}", key, expected), depth
+                )
+        self._functions.scan()
+        self._containers.scan()
+        for module, label in tuple(self.modules):
+            for key, attribute in plain_attributes(module, self.names):
+                if (id(vars(module)), key) not in self.held:
+                    self.reach(attribute, f"attribute {key!r} of {label}", 1, Fixed(key))
+
+    def _attribute(self, check: Item | Attribute, depth: int) -> None:
+        if self.add(check, check.key):
+            self.reach(check.expected, check.name, depth + 1, check.key)
+
+    def _slots(self, cls: type) -> list[str]:
+        return [
+            key
+            for owner in cls.__mro__
+            if not reads.is_library_class(owner)
+            for key, member in vars(owner).items()
+            if isinstance(member, MemberDescriptorType) and key in self.names
+        ]
+
+
+def _attributes_of(value: Any) -> Any:
+    """The attribute dict of an object, without asking the object."""
+    try:
+        return object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return None

@@ -1,0 +1,107 @@
+"""What was made for a recorded tree: its programs, kernels and graphs; and why it does not serve a call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from ...errors import describe_line
+from ...ir.graph import Graph
+from ...runtime.native.native import loaded
+from ...runtime.program import Program
+from ...tensor import Tensor
+from ..backward.node import Site
+from ..recording.inputs import Signature
+from ..state.state import StateGuard
+from .tree import Finding, Leaf, Segment
+
+if TYPE_CHECKING:
+    from ...jit import CompiledFunction
+    from .walk import UnseenSegment
+
+
+class Made:
+    """The part of an entry that shows what it holds."""
+
+    owner: CompiledFunction
+    root: Segment
+    guard: StateGuard | None
+    signature: Signature
+    accepts: Callable[[list[Tensor]], bool]
+    holds: Callable[[], bool]
+
+    def held_so_far(self) -> bool:
+        """Does the guard hold, asked before its comparison is there? That is made by the first call that finds it so.
+
+        The call that records leaves it alone: native code may not be loaded yet, and nobody knows whether another call
+        will come.
+        """
+        guard = self.guard
+        if guard is None or any(check.difference() is not None for check in guard.checks):
+            return False
+        if loaded():
+            self.holds = guard.holds
+        return True
+
+    def programs(self) -> Iterator[Program]:
+        """Every program of the tree, forward then backward."""
+        for segment in self.root.segments():
+            if segment.runner is not None:
+                yield segment.runner.program
+        for leaf in self.root.leaves():
+            if leaf.backward:
+                yield from (
+                    p.program for p in leaf.backward.programs.values() if hasattr(p, "program")
+                )
+
+    def kernels(self) -> Iterator[Any]:
+        """Every kernel of the entry."""
+        for program in self.programs():
+            yield from program.plan.kernels
+
+    def graphs(self) -> Iterator[Graph]:
+        """Forward and backward graph of every path."""
+        for leaf in self.root.leaves():
+            yield leaf.graph
+            if leaf.backward:
+                yield leaf.backward.graph
+
+    def difference(self, tensors: list[Tensor]) -> str:
+        """Why this entry does not serve a call."""
+        changed = self.guard.difference() if self.guard is not None else None
+        if changed is not None:
+            return changed
+        if not self.accepts(tensors):
+            return "an argument was a tensor that the function also reads from outside"
+        return "another thread changed what it depends on"
+
+    def unseen(self, branch: UnseenSegment) -> str:
+        """A branch that was not recorded, in words."""
+        segment = branch.segment
+        if segment.choices is not None:
+            return segment.unseen_choice()
+        end = segment.guard or segment.finding
+        where = describe_line(*end.line) if end is not None and end.line else ""
+        kind = "size" if isinstance(end, Finding) else "branch"
+        return f"an unseen {kind} at {where}" if where else f"an unseen {kind}"
+
+    def site(self, leaf: Leaf) -> Site:
+        """What the backward nodes of a path share."""
+        if leaf.site is None:
+            backward = leaf.backward
+            leaf.site = Site(
+                self.owner.name,
+                backward,
+                backward.programs,
+                leaf.types(leaf.shown),
+                backward.seeds,
+                tuple([v for v, _ in leaf.checked]),
+                self.owner.compile_failed,
+                leaf.positions,
+                leaf.tape,
+                leaf.recording.later,
+                part_reads=leaf.recording.part_reads,
+                rewrites=len(leaf.recording.kept_writes),
+            )
+        found: Site = leaf.site
+        return found

@@ -1,0 +1,394 @@
+"""Compiling a trace tree: which values each segment hands on, and the program that computes them.
+
+Plans are made of symbolic values, once per structure; binding one to the sizes of a recorded tree is cheap.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...cuda.arrays import is_on_device, shaped
+from ...extents import Extents
+from ...ir.graph import Graph, Value
+from ...layout import MemoryLayout, contiguous_layout
+from ...passes.pipeline import run_passes
+from ...runtime.plan.plan import Plan, make_plan
+from ...runtime.program import Program, ProgramPlan
+from ...runtime.quick import ONE, TUPLE, quick_run
+from ...symbols import Decision
+from ...tensor import Tensor
+from ...types import Shape, TensorType
+from ..numbers.numbers import NumberGuard
+from ..recording.dump import dump_program
+from ..recording.recording import MOVED
+from .tree import Leaf, Segment, needed_after
+
+Environment = list[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentPlan:
+    """A segment ready for any sizes: which environment positions it reads, what it computes and hands on.
+
+    ``pack`` maps values that only a backward pass reads to their offset in the block that holds them all.
+    """
+
+    graph: Graph
+    program: ProgramPlan
+    reads: tuple[int, ...]
+    guard_position: int
+    positions: dict[Value, int]
+    pack: dict[Value, int]
+    segment: Segment
+    children: dict[Any, SegmentPlan]
+    decisions: tuple[Decision, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Runner:
+    """A compiled segment: reads environment positions, appends its results as tensors."""
+
+    plan: ProgramPlan
+    program: Program
+    reads: tuple[int, ...]
+    results: Results
+    guard_position: int
+    positions: dict[Value, int]
+    pack: Set[Value]
+    segment: Segment
+    children: dict[Any, Runner]
+    made: SegmentPlan
+
+    @property
+    def idle(self) -> bool:
+        """Is there nothing to run?"""
+        return not (self.segment.statements or self.results.kinds or self.pack)
+
+    def run(self, environment: Environment) -> Any:
+        """Compute the segment's values, add them to the environment, and return the pack."""
+        results = self.program.run(*[environment[i] for i in self.reads])
+        environment += self.results.wrap(results)
+        return results[-1] if self.pack else None
+
+
+class Results:
+    """Turns what a program returns into tensors; which results are blocks is known beforehand."""
+
+    def __init__(self, program: Program) -> None:
+        seen: set[tuple[str, int]] = set()
+        self.kinds: list[tuple[TensorType, MemoryLayout, str]] = []
+        for kind, slot in zip(program.types, program.plan.output_slots, strict=True):
+            if slot.kind == "pack":
+                continue
+            place = (slot.kind, slot.index)
+            how = "copy" if place in seen else _HOW.get(slot.kind, "array")
+            seen.add(place)
+            self.kinds.append((kind, contiguous_layout(kind, program.plan.device), how))
+
+    def wrap(self, results: Sequence[Any]) -> list[Tensor]:
+        """A tensor per result, the pack left out."""
+        make = Tensor._of_block
+        return [
+            make(result, kind, layout) if how == "block" else wrap_result(result, kind, how)
+            for result, (kind, layout, how) in zip(results, self.kinds, strict=False)
+        ]
+
+    def quick(self, program: Program, byte: int = -1, how: int | None = None) -> Any:
+        """The built-in that runs ``program`` and makes these tensors, None where Python has to.
+
+        A single result is returned as it is, several in a tuple, unless ``how`` asks for something else.
+        """
+        if how is None:
+            how = ONE if len(self.kinds) + program.plan.has_pack == 1 else TUPLE
+        return quick_run(program, self.kinds, how, self.wrap, byte)
+
+
+#: What a program returns for an output that lies in a slot of this kind; else it is an array.
+_HOW = {"output": "block", "input": "itself"}
+
+
+def wrap_result(result: Any, kind: TensorType, how: str) -> Tensor:
+    """A tensor on an array, or (equal outputs were computed once) on a copy of one or of a block.
+
+    An output written over an input is that input ``itself``.
+    """
+    if how == "itself":
+        found: Tensor = result
+        return found
+    if how == "array":
+        return Tensor._wrap(result)
+    if isinstance(result, np.ndarray) or is_on_device(result):
+        return Tensor._wrap(result.copy())
+    return Tensor._wrap(shaped(result, kind).copy())
+
+
+def compile_graph(
+    name: str,
+    inputs: Sequence[Value],
+    statements: Sequence[Value],
+    outputs: Sequence[Value],
+    strides: Callable[[Value], Shape],
+    pack: Set[Value] = frozenset(),
+    packed: Mapping[Value, int] | None = None,
+    overwrite: Mapping[Value, Value] | None = None,
+    device: int = -1,
+) -> tuple[Graph, Plan, list[Value]]:
+    """Optimise and plan a piece; returns also which of ``inputs`` it still reads (packed ones left out).
+
+    ``pack`` are outputs to be packed, ``packed`` inputs with their offsets in a pack; ``overwrite`` maps outputs to
+    inputs whose memory they may take.
+    """
+    graph = run_passes(with_inputs(name, inputs, statements, outputs), device=device)
+    used = _used_inputs(graph)
+    kept = [(old, new) for old, new in zip(inputs, graph.inputs, strict=True) if new in used]
+    graph = Graph(name, tuple(new for _, new in kept), graph.body, graph.outputs)
+    offsets = packed or {}
+    given, taken = {old: i for i, (old, _) in enumerate(kept)}, overwrite or {}
+    times = Counter(
+        graph.outputs
+    )  # what turned out to be another output as well has a place of its own
+    plan: Plan = make_plan(
+        graph,
+        [strides(old) for old, _ in kept],
+        {
+            i: given[taken[v]]
+            for i, (v, made) in enumerate(zip(outputs, graph.outputs, strict=True))
+            if taken.get(v) in given and times[made] == 1
+        },
+        [i for i, v in enumerate(outputs) if v in pack],
+        {i: offsets[old] for i, (old, _) in enumerate(kept) if old in offsets},
+        device,
+    )
+    return graph, plan, [old for old, _ in kept if old not in offsets]
+
+
+def with_inputs(
+    name: str, inputs: Sequence[Value], statements: Sequence[Value], outputs: Sequence[Value]
+) -> Graph:
+    """A graph of ``statements`` in which values computed elsewhere appear as inputs."""
+    from ...ir.builder import Builder
+
+    builder = Builder(name)
+    mapping: dict[Value, Value] = {}
+    for i, value in enumerate(inputs):
+        mapping[value] = builder.input(value.name or f"v{i}", value.spec)
+    live = _live(outputs, mapping)
+    for statement in statements:
+        if statement in live and statement not in mapping:
+            mapping[statement] = builder.copy(statement, mapping)
+    return builder.finish([mapping[v] for v in outputs])
+
+
+def _live(outputs: Sequence[Value], given: dict[Value, Value]) -> set[Value]:
+    """The values that must be computed here for ``outputs``."""
+    live: set[Value] = set()
+    stack = list(outputs)
+    while stack:
+        value = stack.pop()
+        if value not in live and value not in given:
+            live.add(value)
+            stack.extend(value.value_operands)
+    return live
+
+
+def _used_inputs(graph: Graph) -> set[Value]:
+    used = set(graph.outputs)
+    for value in graph.values:
+        used.update(value.value_operands)
+    return used
+
+
+class TreeCompiler:
+    """Plans every segment of a tree of symbolic values."""
+
+    def __init__(
+        self,
+        name: str,
+        scope: Extents,
+        strides: Mapping[Value, Shape],
+        leaf_needs: Mapping[Leaf, Sequence[Value]],
+        packable: Mapping[Leaf, Set[Value]],
+        present: Callable[[Segment], None],
+        device: int = -1,
+        capture: bool = False,
+    ) -> None:
+        self.present = (
+            present  # makes the sizes of a recorded run through a segment the present ones
+        )
+        self.name = name
+        self.device, self.capture = device, capture
+        self.scope = scope
+        self.strides = strides
+        self.leaf_needs = leaf_needs
+        self.packable = packable
+        self.decisions: list[Decision] = []
+
+    def run(self, root: Segment, inputs: Sequence[Value]) -> SegmentPlan:
+        """The plan of the root, with those of all segments below."""
+        siblings: dict[Any, SegmentPlan] = {}
+        base = {value: i for i, value in enumerate(inputs)}
+        stack: list[tuple[Segment, dict[Value, int], int, dict[Any, SegmentPlan], Any]] = [
+            (root, base, 0, siblings, None)
+        ]
+        while stack:
+            segment, positions, number, family, key = stack.pop()
+            found = self.segment(
+                f"{self.name}_{number}" if number else self.name, segment, positions
+            )
+            family[key] = found
+            for i, (outcome, child) in enumerate(segment.children.items()):
+                known = found.positions
+                if segment.finding is not None:
+                    known = known | {segment.finding.value: len(known)}
+                stack.append((child, known, 2 * number + i + 1, found.children, outcome))
+        return siblings[None]
+
+    def segment(self, name: str, segment: Segment, positions: dict[Value, int]) -> SegmentPlan:
+        """The plan of one segment, given the environment positions of what was computed before it."""
+        needs = needed_after(segment, self.leaf_needs)
+        outputs = [v for v in needs if v not in positions]
+        inputs = _leaves_of(outputs, positions)
+        packable = self.packable.get(segment.leaf, frozenset()) if segment.leaf else frozenset()
+        overwrite = overwritable(segment.leaf) if segment.leaf else {}
+        graph, program, kept = self.built(name, segment, inputs, outputs, packable, overwrite)
+        slots = program.plan.output_slots
+        pack = {v: s.offset for v, s in zip(outputs, slots, strict=True) if s.kind == "pack"}
+        outputs = [v for v in outputs if v not in pack]
+        after = positions | {v: len(positions) + i for i, v in enumerate(outputs)}
+        return SegmentPlan(
+            graph,
+            program,
+            tuple(positions[v] for v in kept),
+            _position(segment, after),
+            after,
+            pack,
+            segment,
+            {},
+            tuple(segment.built[2]),
+        )
+
+    def built(
+        self,
+        name: str,
+        segment: Segment,
+        inputs: Sequence[Value],
+        outputs: Sequence[Value],
+        packable: Set[Value],
+        overwrite: Mapping[Value, Value],
+    ) -> tuple[Graph, ProgramPlan, list[Value]]:
+        """The planned piece; made again only when something else is asked of the segment than last time."""
+
+        def strides(value: Value) -> Shape:
+            found = self.strides.get(value)
+            return value.spec.contiguous_strides() if found is None else found
+
+        asked = (
+            [*map(id, inputs)],
+            [*map(id, outputs)],
+            {*map(id, packable)},
+            len(segment.statements),
+        )
+        if segment.built is None or segment.built[0] != asked:
+            self.present(segment)
+            with self.scope.deciding() as decisions:
+                made = compile_graph(
+                    name,
+                    inputs,
+                    segment.statements,
+                    outputs,
+                    strides,
+                    packable,
+                    None,
+                    overwrite,
+                    self.device,
+                )
+            graph, plan, kept = made
+            segment.built = (
+                asked,
+                (graph, ProgramPlan(plan, self.scope, self.capture), kept),
+                decisions,
+            )
+        self.decisions.extend(segment.built[2])
+        found: tuple[Graph, ProgramPlan, list[Value]] = segment.built[1]
+        return found
+
+
+def _position(segment: Segment, positions: dict[Value, int]) -> int:
+    """Where the tensor lies that the guard of a segment reads; -1 where it reads none."""
+    guard = segment.guard
+    return -1 if guard is None or isinstance(guard, NumberGuard) else positions[guard.value]
+
+
+def overwritable(leaf: Leaf) -> dict[Value, Value]:
+    """New values of written inputs that nobody else holds: they may be computed in the memory of the input."""
+    held = {r.value for r in leaf.recording.outputs}
+    if leaf.backward:
+        held.update(leaf.backward.saved, leaf.backward.checked_outputs)
+    held.update(new for _, new, count in leaf.recording.writes if count == MOVED)
+    return {new: old for old, new, *_ in leaf.recording.writes if new not in held}
+
+
+def bind_segments(
+    plan: SegmentPlan,
+    root: Segment,
+    sizes: Callable[[Segment], Mapping[int, int]],
+    names: Callable[[Value], Value],
+) -> Runner:
+    """Runners for the recorded tree ``root`` from the plan of its structure and its sizes.
+
+    ``names`` maps symbolic values to recorded ones. Nothing is assigned to the tree unless all are made.
+    """
+    made: list[Runner] = []
+    siblings: dict[Any, Runner] = {}
+    stack: list[tuple[SegmentPlan, Segment, dict[Any, Runner], Any]] = [
+        (plan, root, siblings, None)
+    ]
+    while stack:
+        found, segment, family, key = stack.pop()
+        known: Runner | None = segment.runner
+        if known is not None and known.plan is found.program:  # bound before, to the same sizes
+            program, results = known.program, known.results
+        else:
+            program = found.program.bind(sizes(segment))
+            results = Results(program)
+            dump_program(found.graph.name, program)
+        runner = family[key] = Runner(
+            found.program,
+            program,
+            found.reads,
+            results,
+            found.guard_position,
+            {names(v): i for v, i in found.positions.items()},
+            {names(v) for v in found.pack},
+            segment,
+            {},
+            found,
+        )
+        made.append(runner)
+        for outcome, child in found.children.items():
+            stack.append((child, segment.children[outcome], runner.children, outcome))
+    for runner in made:
+        runner.segment.runner = runner
+    return siblings[None]
+
+
+def _leaves_of(outputs: Sequence[Value], known: dict[Value, int]) -> list[Value]:
+    """The known values from which ``outputs`` are computed, in order of position."""
+    seen: set[Value] = set()
+    stack = list(outputs)
+    found: set[Value] = set()
+    while stack:
+        value = stack.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        if value in known:
+            found.add(value)
+        else:
+            stack.extend(value.value_operands)
+    return sorted(found, key=known.__getitem__)
