@@ -1,7 +1,8 @@
 """Sequences walked in blocks of steps by compiled code, in eager programs that walk many.
 
 A step is a dozen small operations, each of which costs more than its arithmetic. A block of steps is one compiled
-function, whose length hardly depends on the sequence's: texts of any length share a few blocks. Which calls are served depends on how many steps were walked before, not on a clock.
+function, whose length hardly depends on the sequence's: texts of any length share a few blocks. Which calls are served
+depends on how many steps were walked before, not on a clock.
 """
 
 from __future__ import annotations

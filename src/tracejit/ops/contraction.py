@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,9 @@ from . import shapes
 from .movement import permute, sum_to
 from .namespace import xp
 from .table import Array, Sample, contraction
+
+#: Products of whole numbers from which on it pays to turn them into others.
+_MANY_PRODUCTS = 1 << 12
 
 
 def _matmul_type(x: TensorType, y: TensorType, dtype: DType | None = None) -> TensorType:
@@ -81,4 +85,22 @@ def matmul(x: Array, y: Array, *, dtype: DType | None = None) -> Array:
     if x.dtype.itemsize == 2 and x.dtype.kind not in "iu":
         wide = xp(x).matmul(x.astype(np.float32), y.astype(np.float32))
         return wide if dtype is not None else wide.astype(x.dtype)
-    return xp(x, y).matmul(x, y)
+    n = xp(x, y)
+    if n is np and x.dtype.kind in "iu" and (exact := _as_doubles(x, y)) is not None:
+        return exact
+    return n.matmul(x, y)
+
+
+def _as_doubles(x: Array, y: Array) -> Array | None:
+    """The product of whole numbers by the library of double precision, where that rounds nothing; else None.
+
+    >>> _as_doubles(np.full((40, 40), -3), np.full((40, 40), 5))[0, 0]
+    np.int64(-600)
+    """
+    rows, inner = x.shape[-2:]
+    if rows * inner * y.shape[-1] < _MANY_PRODUCTS or not (x.size and y.size):
+        return None
+    most = math.prod(max(int(a.max()), -int(a.min())) for a in (x, y))
+    if most * inner > 1 << 53:
+        return None
+    return (x.astype(np.float64) @ y.astype(np.float64)).astype(np.int64).astype(x.dtype)

@@ -193,6 +193,20 @@ def _eigh(lapack: Lapack, a: Array) -> tuple[Array, Array]:
     return values, vectors
 
 
+@_of_each(partial(np.linalg.svd, compute_uv=False))
+def _svdvals(lapack: Lapack, a: Array) -> Array:
+    _, values, _, info = lapack("gesdd")(a.T, compute_uv=0)
+    _checked(info, "SVD did not converge")
+    return values
+
+
+@_of_each(np.linalg.eigvalsh, kinds="f")
+def _eigvalsh(lapack: Lapack, a: Array) -> Array:
+    values, _, info = lapack("syevd")(a.T, lower=0, compute_v=0)
+    _checked(info, "Eigenvalues did not converge")
+    return values
+
+
 _HOST = SimpleNamespace(
     cholesky=_cholesky,
     inv=_inv,
@@ -202,4 +216,6 @@ _HOST = SimpleNamespace(
     qr=_qr,
     svd=_svd,
     eigh=_eigh,
+    svdvals=_svdvals,
+    eigvalsh=_eigvalsh,
 )

@@ -15,6 +15,7 @@ from .. import dtypes
 from ..sizes import largest
 from ..types import TensorType
 from .comparison import eq, gt, isfinite, logical_and
+from .distinct import distinct_part
 from .elementwise import mul, where
 from .movement import slice
 from .namespace import wide, xp
@@ -290,6 +291,8 @@ def _positions(x: Array) -> Array:
 def unique_part(x: Array, *, part: str) -> Array:
     """A part of the sorted distinct elements of x: "values", "inverse" or "counts"."""
     n = xp(x)
+    if n is np and (found := distinct_part(x, part)) is not None:
+        return found
     if part == "values":  # by sorting them: an order is only needed for what follows
         return n.unique(wide(x)).astype(x.dtype)
     if part == "counts":

@@ -2,7 +2,8 @@
 
 NumPy sorts 64-bit integers several times as fast as it finds the stable order of an array. So an element of at most 32
 bits becomes an unsigned number that stands in the same order, and its position is written behind it: no two such words
-are equal, and what order they come in is the stable one. Integers of 64 bits do if they lie near each other. The first
+are equal, and what order they come in is the stable one. Integers of 64 bits do if they lie near each other; in others
+the position takes the place of the last bits, and the few that differ in those alone are ordered afterwards. The first
 few of an order come from the extremes of short pieces: what is behind the last of the best pieces cannot be among them.
 A single place of an order is selected.
 """
@@ -26,6 +27,8 @@ _network: list[Callable[[Array, int, int, bool], Array | None]] = []
 _MANY, _ROWS, _SHORT_ROW = 1 << 11, 4, 1 << 10
 #: Types that it knows: single and double precision, signed numbers of 32 and 64 bits.
 _KNOWN = "fdilq"
+#: One in so many neighbours may seem alike to what sorts by first bits.
+_ALIKE = 8
 #: Fewest elements whose order is worth finding in another way than NumPy's.
 SHORT = 16
 
@@ -47,7 +50,8 @@ def stable_order(x: Array, descending: bool) -> Array:
         bits = (x.shape[-1] - 1).bit_length()
         ranks = _near_ranks(x, descending, 1 << 64 - bits)
     if ranks is None:
-        return _order_of_values(x, descending)
+        found = _order_by_first_bits(_ranks(x, descending)) if x.size else None
+        return _order_of_values(x, descending) if found is None else found
     words = _words(ranks, bits)
     words.sort(axis=-1)
     words &= np.uint64((1 << bits) - 1)
@@ -186,6 +190,41 @@ def _words(ranks: Array, bits: int) -> Array:
     words <<= np.uint64(bits)
     words |= np.arange(ranks.shape[-1], dtype=np.uint64)
     return words
+
+
+def _order_by_first_bits(ranks: Array) -> Array | None:
+    """The order of numbers of 64 bits; None where many are alike in all but as many bits as a position takes.
+
+    >>> others = range(1 << 50, 1 << 54, 1 << 49)
+    >>> _order_by_first_bits(np.array([9 << 40, 1, 0, 8 << 40, *others], np.uint64))[:4].tolist()
+    [2, 1, 3, 0]
+    """
+    count = ranks.shape[-1]
+    low = np.uint64((1 << (count - 1).bit_length()) - 1)
+    words = ranks & ~low
+    words |= np.arange(count, dtype=np.uint64)
+    words.sort(axis=-1)
+    alike = (words[..., 1:] ^ words[..., :-1]) <= low
+    order = (words & low).view(np.int64)
+    many = np.count_nonzero(alike)
+    if many:
+        if many * _ALIKE > ranks.size:
+            return None
+        _order_alike(order.reshape(-1, count), alike.reshape(-1, count - 1), ranks)
+    return order
+
+
+def _order_alike(order: Array, alike: Array, ranks: Array) -> None:
+    """Put in order what was taken for alike: neighbours in rows of an order of ``ranks``."""
+    inside = np.zeros(order.shape, bool)
+    inside[:, 1:] = alike
+    begins = ~inside
+    inside[:, :-1] |= alike
+    row, place = np.nonzero(inside)
+    positions = order[row, place]
+    runs = np.cumsum(begins[row, place])
+    sorted_again = np.lexsort((ranks.reshape(order.shape)[row, positions], runs))
+    order[row, place] = positions[sorted_again]
 
 
 def _near_ranks(x: Array, descending: bool, limit: int) -> Array | None:

@@ -14,9 +14,23 @@ import numpy as np
 from .host_matrices import linalg
 from .namespace import xp
 from .op import Array
-from .side_by_side import attempted, side_by_side
+from .side_by_side import attempted, served, side_by_side
 
-__all__ = ["cholesky", "det", "eigh", "inv", "lu", "qr", "slogdet", "solve", "svd"]
+__all__ = [
+    *(
+        "cholesky",
+        "det",
+        "eigh",
+        "eigvalsh",
+        "inv",
+        "lu",
+        "qr",
+        "slogdet",
+        "solve",
+        "svd",
+        "svdvals",
+    )
+]
 
 
 @side_by_side("inv")
@@ -95,6 +109,18 @@ def eigh(x: Array) -> Array:
     return xp(x).concatenate([values[..., None, :], vectors], -2)
 
 
+def eigvalsh(x: Array) -> Array:
+    """Eigenvalues of Hermitian matrices (lower triangle read), which take half the time without vectors.
+
+    >>> eigvalsh(4 * np.eye(1)).tolist()
+    [4.0]
+    """
+    if served("eigh", x):
+        return eigh(x)[..., 0, :]
+    values: Array = linalg(x).eigvalsh(x)
+    return values
+
+
 @side_by_side("qr")
 def qr(x: Array) -> Array:
     """Q above R of the reduced decomposition of tall matrices.
@@ -116,6 +142,19 @@ def svd(x: Array) -> Array:
         raise np.linalg.LinAlgError("SVD did not converge")
     u, s, vh = linalg(x).svd(x, full_matrices=False)
     return xp(x).concatenate([u, s[..., None, :], vh], -2)
+
+
+def svdvals(x: Array) -> Array:
+    """Singular values of tall matrices.
+
+    >>> svdvals(4 * np.eye(1)).tolist()
+    [4.0]
+    """
+    n = xp(x)
+    if served("svd", x) or not n.isfinite(x).all():
+        return svd(x)[..., x.shape[-2], :]
+    values: Array = linalg(x).svdvals(x) if n is np else n.linalg.svd(x, compute_uv=False)
+    return values
 
 
 @side_by_side("lu")

@@ -15,7 +15,7 @@ import numpy as np
 
 from .op import Array
 
-__all__ = ["attempted", "set_side_by_side", "side_by_side", "triangles"]
+__all__ = ["attempted", "served", "set_side_by_side", "side_by_side", "triangles"]
 
 #: Fewest matrices of a batch; most columns, and most elements, of a matrix and of what is right of it.
 LEAST, MOST_COLUMNS, MOST_ELEMENTS = 16, 32, 1024
@@ -72,15 +72,26 @@ def attempted(name: str, *operands: Array) -> tuple[Array, Array] | None:
     True
     """
     x = operands[0]
-    if not _run or not all(map(_fits, operands)) or any(_differ(x, y) for y in operands[1:]):
+    if not served(name, *operands):
         return None
     rows, columns = x.shape[-2:]
-    if name in _ROTATED and columns > (MOST_ROTATED if x.dtype.char == "d" else MOST_COLUMNS):
-        return None
     count, given = math.prod(x.shape[:-2]), [_in_a_row(y) for y in operands]
     shape, numbers = _SHAPES[name](rows, columns, given[-1].shape[-1])
     found = _run[0](name, given, [(count, *shape), (count,)], numbers)
     return None if found is None else (found[0], np.flatnonzero(found[1]))
+
+
+def served(name: str, *operands: Array) -> bool:
+    """Are these of the types and shapes that the kernel ``name`` is for?
+
+    >>> served("eigh", np.eye(3))  # one matrix
+    False
+    """
+    x = operands[0]
+    if not _run or not all(map(_fits, operands)) or any(_differ(x, y) for y in operands[1:]):
+        return False
+    most = MOST_ROTATED if x.dtype.char == "d" else MOST_COLUMNS
+    return name not in _ROTATED or x.shape[-1] <= most
 
 
 def triangles(a: Array, b: Array, lower: bool, out: Array) -> bool:

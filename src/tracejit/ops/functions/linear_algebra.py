@@ -17,6 +17,7 @@ from .. import movement as m
 from .. import reduction as r
 from .. import source as s
 from .. import transcendental as t
+from .. import values_alone as v
 from ..contraction import transposed
 from ..linear_algebra import adjoint
 from ..promotion import UnsupportedDtypeError
@@ -223,7 +224,15 @@ def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     >>> tj.linalg.eigvalsh(tj.eye(2))
     tensor([1., 1.])
     """
-    return eigh(A, UPLO).eigenvalues
+    if UPLO not in ("L", "U") or not _values_alone("eigh", A):
+        return eigh(A, UPLO).eigenvalues
+    return v.eigenvalues_symmetric(_lower_alone(adjoint(A) if UPLO == "U" else A))
+
+
+def _values_alone(name: str, x: Tensor) -> bool:
+    """Are values to be found without vectors, which a gradient would have to find anew?"""
+    checked(name, x)
+    return not (x.dtype.is_complex or (MODES.grad and getattr(x, "requires_grad", True)))
 
 
 @function(method=False, namespace=False)
@@ -255,7 +264,10 @@ def svdvals(A: Tensor) -> Tensor:
     >>> tj.linalg.svdvals(tj.tensor([[3.0, 0.0], [0.0, 4.0]]))
     tensor([4., 3.])
     """
-    return svd(A, False).S
+    if not _values_alone("svd", A):
+        return svd(A, False).S
+    tall = A.ndim < 2 or shape_of(A)[-2] >= shape_of(A)[-1]
+    return v.singular_values(A if tall else adjoint(A))
 
 
 @function(method=False, namespace=False)

@@ -202,8 +202,9 @@ def _own_memory(builder: Builder, value: Value) -> Value:
 
 
 def _shows_all(value: Value) -> bool:
-    """Is this a reshaped product or copy, or what elements were moved to, which may be made in the output's memory?"""
+    """Is this something computed, reshaped or as elements were moved to, which may be made in the output's memory?"""
     while value.op in (movement.reshape, movement.squeeze, movement.unsqueeze):
         value = value.value_operands[0]
-    moved = isinstance(value.op, (Contraction, Movement)) and not is_view(value)
-    return moved or value.op is elementwise.clone
+    if value.op is None or is_view(value) or is_constant(value) or is_last_carried(value):
+        return False
+    return not is_loop(value)
