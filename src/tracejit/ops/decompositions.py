@@ -50,7 +50,7 @@ _COMPLEX = SQUARE + 0.5j * TALL[:, :1]
 _HERMITIAN = SQUARE + 0.5j * (np.triu(np.ones((3, 3)), 1) - np.tril(np.ones((3, 3)), -1))
 
 
-def of_gradients(rule: Callable[..., Any]) -> Callable[..., Any]:
+def _of_gradients(rule: Callable[..., Any]) -> Callable[..., Any]:
     """A rule written for gradients, not for derivatives, which are their conjugates."""
 
     @wraps(rule)
@@ -75,7 +75,7 @@ def _nonzero(x: Any) -> Any:
 # --- symmetric matrices -------------------------------------------------------------------------
 
 
-@of_gradients
+@_of_gradients
 def _cholesky_grad(g: Any, out: Any) -> Any:
     """L^-H P(L^H g) L^-1, where P keeps the lower triangle and half of the diagonal; the lower triangle was read."""
     turned = adjoint(out)
@@ -101,7 +101,7 @@ def _eigh_type(x: TensorType) -> TensorType:
     return TensorType((*x.shape[:-2], n + 1, n), x.dtype)
 
 
-@of_gradients
+@_of_gradients
 def _eigh_grad(g: Any, out: Any) -> Any:
     """V (diag(gw) + (V^H gV) / (w_j - w_i)) V^H."""
     n = out.shape[-1]
@@ -128,7 +128,7 @@ def _eig_type(x: TensorType) -> TensorType:
     return TensorType(kind.shape, x.dtype if x.dtype.is_complex else x.dtype.to_complex)
 
 
-@of_gradients
+@_of_gradients
 def _eig_grad(g: Any, out: Any) -> Any:
     """V^-H (diag(gw) + (V^H gV - V^H V Re(diag(V^H gV))) / conj(w_j - w_i)) V^H."""
     n = out.shape[-1]
@@ -165,7 +165,7 @@ def _qr_type(x: TensorType) -> TensorType:
     return TensorType((*x.shape[:-2], x.shape[-2] + x.shape[-1], x.shape[-1]), x.dtype)
 
 
-@of_gradients
+@_of_gradients
 def _qr_grad(g: Any, out: Any) -> Any:
     """(gQ + Q S(M)) R^-H with M = R gR^H - gQ^H Q and S(M) the lower triangle made Hermitian."""
     k = out.shape[-1]
@@ -196,7 +196,7 @@ def _skew(x: Any) -> Any:
     return x - adjoint(x)
 
 
-@of_gradients
+@_of_gradients
 def _svd_grad(g: Any, out: Any) -> Any:
     """U ((skew(U^H gU) / E) S + S (skew(V^H gV) / E) + diag(gS)) V^H + (1 - U U^H) gU S^-1 V^H.
 

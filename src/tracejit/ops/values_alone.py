@@ -1,4 +1,4 @@
-"""Eigenvalues and singular values without vectors, which take LAPACK half the time; a gradient finds the vectors then."""
+"""Eigenvalues and singular values of real matrices without vectors, in half the time; a gradient finds those then."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..sizes import smallest
 from ..types import TensorType
 from . import packed
 from .contraction import matmul, transposed
-from .decompositions import eigen_symmetric, of_gradients, of_lower, svd_packed
+from .decompositions import eigen_symmetric, of_lower, svd_packed
 from .lapack import guarded
 from .library_threads import small_on_one_thread
 from .linear_algebra import SQUARE, TALL, matrices, rows_of, square
@@ -21,7 +21,6 @@ def _values_type(x: TensorType) -> TensorType:
     return TensorType((*shape[:-2], smallest(shape[-2], shape[-1])), x.dtype)
 
 
-@of_gradients
 def _eigenvalues_grad(g: Any, x: Any) -> Any:
     """V diag(g) V^T, where V is found only now."""
     vectors = rows_of(eigen_symmetric(x), 1, x.shape[-1])
@@ -37,7 +36,6 @@ def eigenvalues_symmetric(x: Array) -> Array:
     return guarded("eigh", packed.eigvalsh, x)
 
 
-@of_gradients
 def _singular_values_grad(g: Any, x: Any) -> Any:
     """U diag(g) V^T, which are found only now."""
     rows, k = x.shape[-2:]
