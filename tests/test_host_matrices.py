@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import tracejit as tj
-from tracejit.ops import host_matrices
+from compiled_tools import host_ops
+from tracejit.ops import contraction, host_matrices, values_alone
 from tracejit.ops.host_matrices import LEAST, linalg
 
 HOST = linalg(np.eye(2))
@@ -93,3 +94,65 @@ def test_numpy_serves_small_ones_and_where_there_is_no_library(
     np.testing.assert_allclose(HOST.inv(x), want, rtol=1e-6)
     monkeypatch.setattr(host_matrices, "_library", lambda: None)
     assert np.array_equal(HOST.inv(x), want)
+
+
+@pytest.mark.parametrize("dtype", [tj.float32, tj.float64])
+@pytest.mark.parametrize(
+    "shape", [(3, 3), (60, 60), (2, 50, 50), (20, 8, 8), (70, 40), (40, 70), (0, 0)]
+)
+def test_values_alone_are_those_beside_vectors(shape: tuple[int, ...], dtype: Any) -> None:
+    x = tj.from_numpy(np.random.default_rng(0).standard_normal(shape)).to(dtype)
+    close = {"rtol": 1e-4, "atol": 1e-4} if dtype is tj.float32 else {"rtol": 1e-10, "atol": 1e-10}
+    found, wanted = tj.linalg.svdvals(x), tj.linalg.svd(x, False).S
+    assert found.spec == wanted.spec
+    np.testing.assert_allclose(found.numpy(), wanted.numpy(), **close)
+    if shape[-1] != shape[-2]:
+        return
+    for triangle in "LU":
+        found, wanted = tj.linalg.eigvalsh(x, triangle), tj.linalg.eigh(x, triangle).eigenvalues
+        assert found.spec == wanted.spec
+        np.testing.assert_allclose(found.numpy(), wanted.numpy(), **close)
+
+
+def test_values_that_want_a_gradient_come_with_vectors() -> None:
+    x = tj.from_numpy(np.random.default_rng(0).standard_normal((2, 5, 3)))
+    calls = []
+    for function in (tj.linalg.svdvals, lambda x: tj.linalg.eigvalsh(x @ x.mT)):
+        compiled = tj.compile(function, strict=True)
+        for given in (x, x.clone().requires_grad_()):
+            for _ in range(3):
+                found = compiled(given)
+            np.testing.assert_allclose(found.detach().numpy(), function(x).numpy(), 1e-10, 1e-12)
+            calls.append(host_ops(compiled))
+    assert calls[0] == {"singular_values"}
+    assert calls[1] == {"singular_values", "svd_packed"}
+    assert "eigenvalues_symmetric" in calls[2]
+    assert "eigen_symmetric" in calls[3] - calls[2]
+
+
+def test_values_alone_have_gradients_of_every_order() -> None:
+    x = tj.from_numpy(np.random.default_rng(0).standard_normal((2, 4, 4))).requires_grad_()
+    for function in (
+        values_alone.singular_values,
+        lambda x: values_alone.eigenvalues_symmetric(x + x.mT),
+    ):
+        assert tj.autograd.gradcheck(function, (x,))
+        assert tj.autograd.gradgradcheck(function, (x,))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64"])
+@pytest.mark.parametrize("shapes", [((50, 60), (60, 70)), ((2, 50, 60), (60, 7)), ((2, 3), (3, 2))])
+def test_products_of_whole_numbers_wrap_as_before(shapes: Any, dtype: str) -> None:
+    rng, info = np.random.default_rng(0), np.iinfo(dtype)
+    for low, high in ((0, 9), (info.min // 2, info.max // 2), (info.min, info.min + 2)):
+        x, y = (rng.integers(low, high, shape).astype(dtype) for shape in shapes)
+        found = tj.from_numpy(x) @ tj.from_numpy(y)
+        np.testing.assert_array_equal(found.numpy(), np.matmul(x, y))
+
+
+def test_doubles_multiply_whole_numbers_only_where_nothing_is_rounded() -> None:
+    x = np.full((40, 40), 1 << 23)
+    assert contraction._as_doubles(x, x) is not None
+    assert contraction._as_doubles(x, x * 4) is None
+    assert contraction._as_doubles(-x * 4, x) is None
+    assert contraction._as_doubles(x[:2, :2], x[:2, :2]) is None

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tracejit as tj
+from tracejit.ops.distinct import distinct_part
 from tracejit.ops.orders import PIECE, SHORT, first_in_order, place_in_order, stable_order
 
 DTYPES = ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "?")
@@ -125,3 +126,41 @@ def test_rows_are_sorted_on_several_threads() -> None:
         tj.set_num_threads(before)
     assert found[0][0].equal(tj.from_numpy(x.argsort(1, kind="stable")))
     assert all(a.equal(b) for a, b in zip(*found, strict=True))
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("alike", [0, 1, 3, 100])
+def test_long_numbers_that_differ_in_their_last_bits(alike: int, descending: bool) -> None:
+    rng = np.random.default_rng(alike)
+    x = rng.standard_normal((5, 200))
+    x[:, 30 : 30 + alike] = 1 + rng.integers(0, 4, (5, alike)) * np.finfo(x.dtype).eps
+    for rows in (x, x.view(np.int64)):
+        np.testing.assert_array_equal(stable_order(rows, descending), _expected(rows, descending))
+
+
+@pytest.mark.parametrize("part", ["values", "inverse", "counts"])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8", "u4"])
+def test_distinct_elements_are_those_of_numpy(dtype: str, part: str) -> None:
+    rng = np.random.default_rng(0)
+    kind = np.dtype(dtype)
+    places = {"values": 0, "inverse": 1, "counts": 2}
+    for high in (3, 1000, 1 << 30):
+        x = (rng.integers(0, high, (20, 40)) - (high // 2 if kind.kind != "u" else 0)).astype(kind)
+        if kind.kind == "f":
+            x[3:5, 7:9], x[6, :5], x[7, :5] = np.nan, 0.0, -0.0
+        wanted = np.unique(x, return_inverse=True, return_counts=True)[places[part]]
+        found = distinct_part(x, part)
+        if found is None:
+            assert part == "values"
+            continue
+        assert found.dtype == wanted.dtype
+        np.testing.assert_array_equal(found, wanted.reshape(found.shape))
+    assert distinct_part(np.arange(3), part) is None
+
+
+def test_the_ends_of_long_integers_are_distinct() -> None:
+    info = np.iinfo(np.int64)
+    x = np.array([info.max, info.min, info.max, 0] * 40)
+    found = [distinct_part(x, part) for part in ("inverse", "counts")]
+    assert found[0][:4].tolist() == [2, 0, 2, 1]
+    assert found[1].tolist() == [40, 40, 80]

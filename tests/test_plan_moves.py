@@ -64,6 +64,20 @@ def test_what_others_read_through_a_reshape_is_copied():
     assert [k.name for k in plan.kernels] == ["k_exp_clone", "k_clone", "k_mul"]
 
 
+def test_what_a_row_kernel_computes_is_reshaped_in_the_memory_of_the_result():
+    plan = planned(
+        """graph f(x: f32[6, 4, 5]) {
+            %0: f32[6, 1, 1] = sum(x, dims=(1, 2), keepdim=True)
+            %1: f32[6, 4, 5] = sub(x, %0)
+            %2: f32[6, 20] = reshape(%1, shape=(6, 20))
+            %3: f32[3, 2, 20] = reshape(%2, shape=(3, 2, 20))
+            return %3
+        }"""
+    )
+    assert [k.name for k in plan.kernels] == ["k_sum_sub"]
+    assert plan.launches == 1
+
+
 def test_an_output_has_memory_of_its_own():
     plan = planned(
         """graph f(x: f32[4], y: f32[5]) {
