@@ -1,4 +1,4 @@
-"""Recurrent layers of eager programs walk in compiled blocks: which calls do, and that nothing else changes."""
+"""Recurrent layers of eager programs are walked by compiled code: which calls are, and that nothing else changes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import tracejit as tj
-from tracejit.nn import recurrent_blocks as blocks
+from tracejit.nn import recurrent_compiled as walks
 
 KINDS = (tj.nn.RNN, tj.nn.LSTM, tj.nn.GRU)
 
 
 @pytest.fixture(autouse=True)
 def counted_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "_walked", {})
+    monkeypatch.setattr(walks, "_walked", {})
 
 
 def layer(kind: Any, **options: Any) -> Any:
@@ -32,10 +32,10 @@ def sequences(steps: int, samples: int = 2) -> Any:
 def in_both_ways(
     run: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """What ``run`` gives step by step and in blocks."""
+    """What ``run`` gives step by step and in walks."""
     found = []
     for patience in (1 << 60, -1):
-        monkeypatch.setattr(blocks, "PATIENCE", patience)
+        monkeypatch.setattr(walks, "PATIENCE", patience)
         tj.manual_seed(1)
         found.append([x.detach().numpy() for x in run()])
     return found[0], found[1]
@@ -49,13 +49,13 @@ def agree(run: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def calls_of(kind: str, back: bool = False) -> int:
-    return int(blocks._block(kind, back, True, True, False).stats.calls)  # type: ignore[attr-defined]
+    return int(walks._walk(kind, back, True, True, False).stats.calls)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("steps", [1, 15, 16, 17, 40])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("options", [{}, {"num_layers": 2, "bidirectional": True}, {"bias": False}])
-def test_blocks_compute_what_steps_do(kind, options, steps, monkeypatch):
+def test_compiled_code_computes_what_steps_do(kind, options, steps, monkeypatch):
     model = layer(kind, **options)
 
     def run() -> list[Any]:
@@ -95,38 +95,39 @@ def test_gradients_of_gradients_and_tangents(monkeypatch):
     agree(lambda: [tj.func.vmap(run)(tj.stack([x, 2 * x]))], monkeypatch)
 
 
-def test_what_ends_a_batch_or_has_none(monkeypatch):
+def test_what_has_no_batch_or_an_empty_one(monkeypatch):
     model = layer(tj.nn.GRU)
     agree(lambda: model(sequences(20)[:, 0]), monkeypatch)
     agree(lambda: [model(sequences(20, 0))[0]], monkeypatch)
-    monkeypatch.setattr(blocks, "PATIENCE", -1)
+    monkeypatch.setattr(walks, "PATIENCE", -1)
     with pytest.raises(RuntimeError, match="non-empty"):
         model(sequences(0))
 
 
-def test_blocks_begin_when_enough_steps_were_walked():
+def test_a_walk_is_compiled_when_enough_steps_were_walked():
     model, before = layer(tj.nn.LSTM), calls_of("LSTM")
-    for _ in range(blocks.PATIENCE // 20):
+    for _ in range(walks.PATIENCE // 20):
         model(sequences(20))
     assert calls_of("LSTM") == before
     model(sequences(20))
-    assert calls_of("LSTM") == before + 2  # 16 steps and 4
+    assert calls_of("LSTM") == before + 1
 
 
-def test_texts_of_any_length_share_a_few_blocks(monkeypatch):
-    monkeypatch.setattr(blocks, "PATIENCE", -1)
+def test_sequences_of_any_length_share_one_recording(monkeypatch):
+    monkeypatch.setattr(walks, "PATIENCE", -1)
     model = layer(tj.nn.RNN)
-    compiled: Any = blocks._block("RNN_TANH", False, True, True, False)
-    for steps in (20, 36, 52):
-        model(sequences(steps))
-    recorded = compiled.stats.recordings
-    for steps in (68, 84, 100, 1620):
-        model(sequences(steps))
+    compiled: Any = walks._walk("RNN_TANH", False, True, True, False)
+    for steps, samples in ((20, 2), (36, 3), (52, 5)):
+        model(sequences(steps, samples))
+    recorded, replayed = compiled.stats.recordings, compiled.stats.compiled_calls
+    for steps in (7, 68, 100, 163):
+        model(sequences(steps, steps % 5 + 2))
     assert compiled.stats.recordings == recorded
+    assert compiled.stats.compiled_calls == replayed + 4
 
 
 def test_compiled_functions_and_hooks_of_saved_tensors_see_the_steps(monkeypatch):
-    monkeypatch.setattr(blocks, "PATIENCE", -1)
+    monkeypatch.setattr(walks, "PATIENCE", -1)
     model, x, before = layer(tj.nn.LSTM), sequences(20), calls_of("LSTM")
     compiled = tj.compile(lambda x: model(x)[0], strict=True)
     for _ in range(3):
@@ -140,7 +141,7 @@ def test_compiled_functions_and_hooks_of_saved_tensors_see_the_steps(monkeypatch
 
 
 def test_what_is_written_between_the_passes_is_an_error(monkeypatch):
-    monkeypatch.setattr(blocks, "PATIENCE", -1)
+    monkeypatch.setattr(walks, "PATIENCE", -1)
     model = layer(tj.nn.LSTM)
     y = model(sequences(20))[0]
     with tj.no_grad():

@@ -1,0 +1,180 @@
+"""Walks along a sequence, step by step, in recordings some of whose sizes vary: written down as one loop.
+
+The recorder writes down what runs, so a walk is as many rounds of statements as this call has steps, and a recording of
+it is good for sequences of that length alone. Where a layer of this package walks, the round is known beforehand: it is
+written down once, on values instead of tensors, and the loop has as many rounds as the sequence has steps, whatever a
+call brings. What this call computes is computed step by step as ever, unheard.
+
+What the steps keep on the tape lies between the same results and the same inputs for any number of rounds from two on,
+which sizes are: what a round hands on is behind the next one, and from the last but one on ahead of all results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ...autograd.node import next_number
+from ...ir.builder import Builder, attribute_key, attribute_keys
+from ...ir.graph import Graph, Value
+from ...ir.loops import loop_value, part_value
+from ...modes import MODES
+from ...ops import elementwise
+from ...passes.gradient.gradient import storage
+from ...tensor import Tensor
+from ...types import TensorType
+from ..rolling.evidence import MIN_ROUNDS
+from ..rolling.tree import is_native
+from ..sizes.found_sizes import has_extents, user_line
+
+if TYPE_CHECKING:
+    from collections import Counter
+
+    from ...autograd.node import Node
+    from .inputs import Signature
+    from .kept_alive import KeptAlive
+
+State = tuple[Any, ...]
+#: A round, on tensors or values: the items, what is handed on, and what stays the same; it gives what is collected, and
+#: what is handed on.
+Step = Callable[[Sequence[Any], State, Sequence[Any]], tuple[Any, State]]
+
+
+class WalksInside:
+    """The part of a recorder that knows of walks along sequences."""
+
+    signature: Signature
+    builder: Builder
+    failure: str | None
+    scope: Any
+    line: tuple[str, int] | None
+    rounds: Any
+    roots: dict[int, Value]
+    alive: KeptAlive
+    taped: Counter[Value]
+    value_of: Callable[[Tensor], Value]
+    note: Callable[[Value], None]
+    emit: Callable[..., Value]
+    show: Callable[[Tensor, Value], None]
+    stop_trial: Callable[[str], None]
+
+    def __init__(self) -> None:
+        self.walks = 0
+        self.unheard: list[tuple[int, int]] = []  # the steps of the tape that were made unheard
+
+    def walks_at_any_size(self, items: Tensor) -> bool:
+        """A layer is about to walk along a sequence: is this recording for those of other lengths or batches, too?"""
+        self.walks += 1
+        if self.failure is not None or self.scope is None or MODES.autocast is not None:
+            return False
+        return has_extents(self.value_of(items).spec.shape)
+
+    def walk(
+        self,
+        run: Callable[[], tuple[Tensor, State]],
+        step: Step,
+        items: Sequence[Tensor],
+        start: Sequence[Tensor],
+        fixed: Sequence[Tensor],
+    ) -> tuple[Tensor, State] | None:
+        """What ``run`` returns, which takes ``step`` from item to item, as one loop; None where it cannot be one.
+
+        That is a stack of what was collected, and what the last step handed on. The first dimension of ``items`` is the
+        step.
+        """
+        self.stop_trial("walks along a sequence")
+        tensors = (*start, *fixed, *items)
+        try:
+            values = [self.value_of(x) for x in tensors]
+            graph = self._round(step, values, len(start), len(items))
+        except Exception:  # noqa: BLE001  (recording must never break the run it listens to)
+            return None
+        count = values[-1].spec.shape[0]
+        few = type(count) is int and count < MIN_ROUNDS
+        if few or not all(map(is_native, graph.values)):
+            return None
+        first = next_number()
+        with self._unheard(tensors):
+            stack, end = run()
+        self.unheard.append((first, next_number()))
+        self.rounds = None  # an open loop has no place for this one
+        loop = self._loop(graph, values, len(start), len(items), count)
+        tracked = any(x._requires_grad for x in tensors)
+        for index, tensor in enumerate((*end, stack)):
+            self._made(tensor, loop, index, tracked)
+        self.taped.update(map(storage, values))
+        return stack, end
+
+    def was_unheard(self, node: Node) -> bool:
+        """Was this step of the tape made by a walk that was written down as a loop?"""
+        return any(first < node.sequence < last for first, last in self.unheard)
+
+    def _round(self, step: Step, values: Sequence[Value], carried: int, items: int) -> Graph:
+        """The graph of one round."""
+        builder = Builder("steps")
+        builder.scope = self.scope
+        first = len(values) - items
+        state = tuple(builder.input(f"carried{i}", v.spec) for i, v in enumerate(values[:carried]))
+        fixed = [builder.input(f"fixed{i}", v.spec) for i, v in enumerate(values[carried:first])]
+        kinds = [TensorType(v.spec.shape[1:], v.spec.dtype) for v in values[first:]]
+        taken = [builder.input(f"item{i}", kind) for i, kind in enumerate(kinds)]
+        before, MODES.recorder = MODES.recorder, None
+        try:
+            with builder.writing():
+                collected, after = step(taken, state, fixed)
+        finally:
+            MODES.recorder = before
+        if any(a.spec != b.spec for a, b in zip(state, after, strict=True)):
+            raise TypeError("what a step hands on has another type than what it is given")
+        return builder.finish([*after, collected])
+
+    @contextmanager
+    def _unheard(self, tensors: Sequence[Tensor]) -> Iterator[None]:
+        """What runs is not written down, and the tensors have the sizes of this call."""
+        modes = MODES.recorder, MODES.builder
+        types = [(x, x._run_time_type) for x in tensors]
+        MODES.recorder = MODES.builder = None
+        try:
+            for x, _ in types:
+                x._type = x._run_time_type = None
+            yield
+        finally:
+            MODES.recorder, MODES.builder = modes
+            for x, kind in types:
+                x._type, x._run_time_type = None, kind
+
+    def _loop(
+        self, graph: Graph, values: Sequence[Value], carried: int, items: int, count: Any
+    ) -> Value:
+        """The statement of the loop, the same one in every run that comes by."""
+        first = len(values) - items
+        start, fixed, stacks = values[:carried], values[carried:first], values[first:]
+        new = loop_value(start, fixed, stacks, graph, count, self.line or user_line())
+        key = ("walk", *_statements(graph), *values, attribute_key(count))
+        known = self.signature.loops.setdefault(key, new)
+        if known is not new:  # the same, in symbols of the present recording
+            known.spec, known.attributes = new.spec, new.attributes
+        return known
+
+    def _made(self, tensor: Tensor, loop: Value, index: int, tracked: bool) -> None:
+        """A tensor is one of the results of a loop."""
+        new = part_value(loop, index)
+        value = self.builder.insert(new)
+        value.spec = new.spec  # a known one has that of an earlier recording
+        self.note(value)
+        self.taped[value] += 1
+        if tracked and not tensor._requires_grad:
+            value = self.emit(elementwise.detach_copy, (value,), {})
+        self.alive.append(tensor)
+        self.roots[id(tensor)] = value
+        self.show(tensor, value)
+
+
+def _statements(graph: Graph) -> Iterator[Any]:
+    """What a round does, to be compared; not as text, for which sizes would have to be numbers."""
+    numbers = {v: n for n, v in enumerate((*graph.inputs, *graph.values))}
+    for v in graph.values:
+        operands = [numbers[x] if isinstance(x, Value) else attribute_key(x) for x in v.operands]
+        yield (v.op.name if v.op else "", *operands, *attribute_keys(v))
+    yield tuple([numbers[x] for x in graph.outputs])
