@@ -15,7 +15,7 @@ from ..errors import DtypeError, ShapeError
 from ..types import TensorType
 from . import shapes
 from .movement import permute, sum_to
-from .namespace import xp
+from .namespace import wide, xp
 from .table import Array, Sample, contraction
 
 #: Products of whole numbers from which on it pays to turn them into others.
@@ -83,8 +83,8 @@ def matmul(x: Array, y: Array, *, dtype: DType | None = None) -> Array:
     Sums of half precision are float32, and rounded once; with ``dtype=float32`` they are not.
     """
     if x.dtype.itemsize == 2 and x.dtype.kind not in "iu":
-        wide = xp(x).matmul(x.astype(np.float32), y.astype(np.float32))
-        return wide if dtype is not None else wide.astype(x.dtype)
+        product = xp(x).matmul(wide(x), wide(y))
+        return product if dtype is not None else product.astype(x.dtype)
     n = xp(x, y)
     if n is np and x.dtype.kind in "iu" and (exact := _as_doubles(x, y)) is not None:
         return exact

@@ -23,13 +23,29 @@ KernelFunction = Callable[[str, np.ndarray], np.ndarray | None]
 _FUNCTIONS = "scipy.special._special_ufuncs"
 
 
+_widening: list[Callable[[Any], Any]] = []
+
+
 def wide(x: Any) -> Any:
     """Half precision as float32, in which bodies compute and round once; anything else as it is.
 
     >>> wide(np.ones(2, np.float16)).dtype, wide(np.ones(2, np.int16)).dtype
     (dtype('float32'), dtype('int16'))
     """
-    return x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x
+    if x.dtype.itemsize != 2 or x.dtype.kind in "iu":
+        return x
+    found = _widening[0](x) if _widening and type(x) is np.ndarray else None
+    return x.astype(np.float32) if found is None else found
+
+
+def set_widening(function: Callable[[Any], Any]) -> None:
+    """Install what makes single precision of large arrays of half precision by a kernel, or gives None.
+
+    >>> before = list(_widening)
+    >>> set_widening(lambda x: None)
+    >>> _widening[:] = before
+    """
+    _widening[:] = [function]
 
 
 def special(name: str, *arrays: Any) -> Any:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from ...dtypes import DType
+from ...ir.graph import Value
+from ...ops.op import Op
+from ...types import TensorType
 from .. import scalar
 from ..kernel import Function, Number, Text
 
-__all__ = ["COMBINED", "write_combination", "write_function", "write_row_product"]
+__all__ = [
+    *("COMBINED", "write_combination", "write_elementwise", "write_function", "write_row_product")
+]
 
 _GRAIN = 1 << 12
 #: How an element and a new one are combined, by NumPy's name.
@@ -33,6 +41,42 @@ def write_function(name: str, dtype: DType) -> Function:
     text.add(2, f"out[i] = {name}_{kind}(x[i])")
     kernel = f"k_{name}_{kind}_all"
     source = text.source(kernel, f"{name} of every element")
+    return Function(kernel, source, tuple(text.parameters.values()), 0, _GRAIN)
+
+
+def write_elementwise(
+    op: Op,
+    kinds: Sequence[DType],
+    single: Sequence[bool],
+    attributes: Mapping[str, Any],
+    dtype: DType,
+) -> Function | None:
+    """``out[i] = op(x0[i], x1[i], ...)``, where ``single`` operands have one element; None if it has no expression.
+
+    >>> from tracejit.dtypes import float32
+    >>> from tracejit.ops.limits import clamp_max
+    >>> found = write_elementwise(clamp_max, [float32, float32], [False, True], {}, float32)
+    >>> print("\\n".join(found.source.splitlines()[-4:-1]))
+        v1 = x1[0]
+        for i in range(lo, hi):
+            out[i] = minimum_f32(x0[i], v1)
+    """
+    text, texts, operands = Text(), [], []
+    for number, (kind, one) in enumerate(zip(kinds, single, strict=True)):
+        text.parameter(f"x{number}", f"{scalar.storage_type(kind)}*", Number(number))
+        found = scalar.load(f"x{number}[{0 if one else 'i'}]", kind)
+        if one:
+            text.add(1, f"v{number} = {found}")
+        texts.append((f"v{number}" if one else found, kind))
+        operands.append(Value(TensorType(() if one else (2,), kind), None, (), {}))
+    value = Value(TensorType((2,), dtype), op, tuple(operands), attributes)
+    if not scalar.printable(value):
+        return None
+    text.parameter("out", f"{scalar.storage_type(dtype)}*", Number(len(kinds)))
+    text.add(1, "for i in range(lo, hi):")
+    text.add(2, f"out[i] = {scalar.store(scalar.elementwise_expression(value, texts), dtype)}")
+    kernel = "_".join(["k", op.name, *[kind.short for kind in kinds], "all"])
+    source = text.source(kernel, f"{op.name} of every element")
     return Function(kernel, source, tuple(text.parameters.values()), 0, _GRAIN)
 
 

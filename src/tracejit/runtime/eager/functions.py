@@ -58,7 +58,7 @@ def _table(name: str, kind: DType) -> Any:
     """The program of a function of every element: its slots are the addresses of both arrays and their length."""
     from ...codegen.cpu.functions import write_function
 
-    return _program(write_function(name, kind), 2)
+    return program_of(write_function(name, kind), 2)
 
 
 def _row_product(x: np.ndarray) -> np.ndarray | None:
@@ -77,11 +77,16 @@ def _product_table(kind: DType, grain: int) -> Any:
     """The program of products of rows, so many of which go together as a power of two says."""
     from ...codegen.cpu.functions import write_row_product
 
-    return _program(write_row_product(kind), 3, 1 << grain)
+    return program_of(write_row_product(kind), 3, 1 << grain)
 
 
-def _program(function: Any, count: int, grain: int | None = None) -> Any:
-    """A program of one step: so many parameters of the function are its slots, and the extent is the last one."""
+def program_of(function: Any, count: int, grain: int | None = None) -> Any:
+    """A program of one step: so many parameters of the function are its slots, and the extent is the last one.
+
+    >>> from tracejit.codegen.cpu.functions import write_function
+    >>> program_of(write_function("erf", dtypes.float32), 2).n_steps
+    1
+    """
     from ...codegen.kernel import KernelCode
     from ..launcher import Step, build_table
     from ..machine_code.kernels import build
@@ -96,7 +101,7 @@ def _search_table(kind: DType, right: bool) -> Any:
     """The program of a search: see :func:`write_search` for its slots."""
     from ...codegen.cpu.search import write_search
 
-    return _program(write_search(kind, right), 10)
+    return program_of(write_search(kind, right), 10)
 
 
 def _search(sequence: np.ndarray, values: np.ndarray, right: bool) -> np.ndarray | None:
@@ -152,7 +157,7 @@ def _combine_table(name: str, kind: DType, single: bool, grain: int) -> Any:
     """The program of a combination: see :func:`write_combination` for its slots."""
     from ...codegen.cpu.functions import write_combination
 
-    return _program(write_combination(name, kind, single), 8, 1 << grain)
+    return program_of(write_combination(name, kind, single), 8, 1 << grain)
 
 
 def _elementwise(run: Any, arrays: Sequence[np.ndarray], dtype: Any) -> np.ndarray | None:

@@ -1,0 +1,112 @@
+"""Elementwise ops of large eager arrays by kernels of their expressions: NumPy's bits, and which calls they serve."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracejit as tj
+from tracejit.ops import kinds
+from tracejit.ops.namespace import wide
+from tracejit.ops.op import lookup
+from tracejit.runtime.eager import printed
+
+COUNT = 70_000
+SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 3.4e38, 65504, 65520, 6e-8, 2.9e-8)
+DTYPES = (tj.float32, tj.float64, tj.float16, tj.bfloat16)
+
+
+@pytest.fixture(autouse=True)
+def met_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(printed, "_met", {})
+
+
+def numbers(dtype: Any, seed: int) -> Any:
+    """Of all sizes, or quarters of whole numbers, with special ones among them."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(COUNT) * 10.0 ** rng.integers(-9, 9, COUNT)
+    if seed % 2:
+        x = rng.integers(-20, 20, COUNT) / 4
+    chosen = rng.random(COUNT) < 0.3
+    x[chosen] = rng.choice(SPECIAL, int(chosen.sum()))
+    with np.errstate(over="ignore"):
+        return tj.from_numpy(x.astype(np.float32)).to(dtype)
+
+
+def cases_of(name: str, dtype: Any) -> Any:
+    op: Any = lookup(name)
+    for seed in (0, 1):
+        x, y, z = (numbers(dtype, seed + 2 * i) for i in range(3))
+        if len(op.operands) == 1:
+            yield from ((x,), (x.reshape(100, 700),))
+        elif len(op.operands) == 2:
+            yield from ((x, y), (x, y[5]), (x, 0.75), (x, 0.0), (x, -3.0))
+        else:
+            yield from ((x, y, z), (x, -0.5, 2.0), (x, y[7], z))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", sorted(kinds._PRINTED | kinds._PRINTED_HALVES))
+def test_kernels_give_the_bits_of_numpy(name, monkeypatch):
+    options: list[dict[str, Any]] = [{"dtype": d} for d in DTYPES] if name == "cast" else [{}]
+    made = printed._table.cache_info().misses
+    for dtype, given in itertools.product(DTYPES, options):
+        for operands in cases_of(name, dtype):
+            found = []
+            for patience in (1 << 62, 0):
+                for constant in ("PATIENCE", "PATIENCE_CHEAP"):
+                    monkeypatch.setattr(printed, constant, patience)
+                found.append(lookup(name)(*operands, **given))
+            assert found[0].spec == found[1].spec
+            a, b = (x.numpy() for x in found)
+            bits = f"u{a.dtype.itemsize}"
+            nan = (a != a) & (b != b)
+            np.testing.assert_array_equal(
+                np.where(nan, 0, a.view(bits)), np.where(nan, 0, b.view(bits))
+            )
+    assert printed._table.cache_info().misses > made
+
+
+def test_a_kernel_is_made_after_numpy_computed_for_as_long(monkeypatch):
+    x = tj.ones(1 << 20)
+    for function, patience in (
+        (lambda: x.clamp(-1, 1), printed.PATIENCE_CHEAP),
+        (lambda: x % 0.7, printed.PATIENCE),
+    ):
+        used: list[Any] = []
+        table = printed._table
+        monkeypatch.setattr(
+            printed, "_table", lambda *key, t=table, u=used: u.append(key) or t(*key)
+        )
+        for _ in range(patience // (1 << 20) - 1):
+            function()
+        assert not used
+        function()
+        assert len(used) == 1
+        monkeypatch.setattr(printed, "_table", table)
+
+
+def test_other_layouts_small_arrays_and_whole_numbers_are_left_to_numpy(monkeypatch):
+    for constant in ("PATIENCE", "PATIENCE_CHEAP"):
+        monkeypatch.setattr(printed, constant, 0)
+    monkeypatch.setattr(printed, "_table", None)  # a call of it would fail
+    x = tj.ones(300, 400)
+    assert x.T.sign().sum() == 120_000
+    assert (x % x[:1]).sum() == 0
+    assert x[:10].sign().sum() == 4_000
+    assert (x.long() % 2).sum() == 120_000
+    monkeypatch.setattr(tj.config, "disabled", True)
+    assert x.sign().sum() == 120_000
+
+
+def test_half_precision_becomes_single_by_a_kernel(monkeypatch):
+    monkeypatch.setattr(printed, "PATIENCE", 0)
+    x = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    found, wanted = wide(x), x.astype(np.float32)
+    assert printed._met
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
