@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import tracejit as tj
-from tracejit.ops import kinds
 from tracejit.ops.namespace import wide
 from tracejit.ops.op import lookup
+from tracejit.ops.printed import PRINTED
 from tracejit.runtime.eager import printed
 
 COUNT = 70_000
@@ -49,7 +49,7 @@ def cases_of(name: str, dtype: Any) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("name", sorted(kinds._PRINTED | kinds._PRINTED_HALVES))
+@pytest.mark.parametrize("name", sorted(PRINTED))
 def test_kernels_give_the_bits_of_numpy(name, monkeypatch):
     options: list[dict[str, Any]] = [{"dtype": d} for d in DTYPES] if name == "cast" else [{}]
     made = printed._table.cache_info().misses

@@ -16,6 +16,7 @@ from ..types import Scalar, TensorType, array_type
 from . import shapes, slabs
 from .float_errors import ignore, restore
 from .op import Array, Op
+from .printed import PRINTED, printed
 from .strides import Strided
 
 #: Ops of which kernels compute large arrays, see ``runtime.eager.functions``.
@@ -49,23 +50,8 @@ SHARE = frozenset(
         "xlog1py",
     ]
 )
-#: Ops whose scalar expressions are printed as kernels for large arrays, with NumPy's bits: those of any float type that
-#: take NumPy's loops long, and those of half precision alone, whose conversions do.
-_PRINTED = frozenset(
-    [
-        *("floor_divide", "remainder", "fmod", "sign", "leaky"),
-        *("clamp_min", "clamp_max", "clamp_between", "clamp_inside"),
-    ]
-)
-_PRINTED_HALVES = frozenset(
-    [
-        *("add", "sub", "mul", "div", "neg", "abs", "square", "sqrt", "maximum", "minimum"),
-        *("cast", "relu", "eq", "ne", "lt", "le", "gt", "ge"),
-    ]
-)
 #: Scalar functions that take long on the host.
 _REMAINDERS = ("floor_divide(", "remainder(", "fmod(")
-_FLOATS = {dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64}
 _MOST_ACCEPTED = 4096  # combinations of operand types an op remembers
 
 OperandInfo = tuple[DType, int]  # dtype and promotion rank, see dtypes.result_type_of
@@ -166,10 +152,9 @@ class Elementwise(Op):
         self, arrays: Sequence[Array], attributes: Mapping[str, Any], kind: Any
     ) -> Array | None:
         """What several threads compute; None where one is to do it all."""
-        if self._is_printed(arrays, kind):
-            found = slabs.printed(self, arrays, attributes, kind)
-            if found is not None:
-                return found
+        found = printed(self, arrays, attributes, kind) if self.name in PRINTED else None
+        if found is not None:
+            return found
         if self.host is not None:
             return slabs.elementwise(self.host, arrays, {}, kind)
         if self.name in _KERNELS_SERVE:
@@ -178,16 +163,6 @@ class Elementwise(Op):
         if self.name in SHARE or (size < slabs.BODIES and not self._is_dear):
             return None
         return slabs.elementwise(self.body, arrays, attributes, kind)
-
-    def _is_printed(self, arrays: Sequence[Array], kind: Any) -> bool:
-        """Is there to be a kernel for arrays of these types?"""
-        if self.name not in _PRINTED and self.name not in _PRINTED_HALVES:
-            return False
-        found = {dtypes.from_numpy(x.dtype) for x in arrays}
-        if kind.kind != "b":
-            found.add(dtypes.from_numpy(kind))
-        known = found <= _FLOATS
-        return known and (self.name in _PRINTED or any(x.is_half for x in found))
 
     @property
     def _is_dear(self) -> bool:

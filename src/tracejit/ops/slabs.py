@@ -57,30 +57,6 @@ def set_native(function: Native) -> None:
     _native[:] = [function]
 
 
-#: Makes a result of an op by a kernel of its expression: of the op, its operands, attributes and the dtype; or None.
-Printed = Callable[[Any, Sequence[Array], Mapping[str, Any], Any], Array | None]
-_printed: list[Printed] = []
-
-
-def set_printed(function: Printed) -> None:
-    """Install what computes elementwise results by kernels.
-
-    >>> before = list(_printed)
-    >>> set_printed(lambda op, arrays, attributes, dtype: None)
-    >>> _printed[:] = before
-    """
-    _printed[:] = [function]
-
-
-def printed(op: Any, arrays: Sequence[Array], attributes: Mapping[str, Any], dtype: Any) -> Any:
-    """What a kernel makes of large arrays; None where it is left to NumPy.
-
-    >>> printed(None, [np.zeros(3)], {}, np.dtype("float64")) is None  # too small
-    True
-    """
-    return _printed[0](op, arrays, attributes, dtype) if _printed else None
-
-
 class _Shared:
     """NumPy, whose universal functions and `where` are computed by the native pool where that serves."""
 

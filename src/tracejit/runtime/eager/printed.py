@@ -17,7 +17,7 @@ from ... import config, dtypes
 from ...cuda.arrays import address_of
 from ...dtypes import DType
 from ...ops.namespace import set_widening
-from ...ops.slabs import set_printed
+from ...ops.printed import set_printed
 from .functions import program_of
 
 __all__ = ["run"]

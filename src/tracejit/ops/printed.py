@@ -1,0 +1,59 @@
+"""Which elementwise ops of large eager arrays are kernels of their scalar expressions, with NumPy's bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from .. import dtypes
+from .op import Array
+
+__all__ = ["ANY_FLOAT", "HALVES", "PRINTED", "printed", "set_printed"]
+
+#: Ops of any float type that take NumPy's loops long, and those of half precision alone, whose conversions do.
+ANY_FLOAT = frozenset(
+    [
+        *("floor_divide", "remainder", "fmod", "sign", "leaky"),
+        *("clamp_min", "clamp_max", "clamp_between", "clamp_inside"),
+    ]
+)
+HALVES = frozenset(
+    [
+        *("add", "sub", "mul", "div", "neg", "abs", "square", "sqrt", "maximum", "minimum"),
+        *("cast", "relu", "eq", "ne", "lt", "le", "gt", "ge"),
+    ]
+)
+PRINTED = ANY_FLOAT | HALVES
+_FLOATS = {dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64}
+#: Makes a result of an op by a kernel of its expression: of the op, its operands, attributes and the dtype; or None.
+Printed = Callable[[Any, Sequence[Array], Mapping[str, Any], Any], Array | None]
+_printed: list[Printed] = []
+
+
+def set_printed(function: Printed) -> None:
+    """Install what computes elementwise results by kernels.
+
+    >>> before = list(_printed)
+    >>> set_printed(lambda op, arrays, attributes, dtype: None)
+    >>> _printed[:] = before
+    """
+    _printed[:] = [function]
+
+
+def printed(
+    op: Any, arrays: Sequence[Array], attributes: Mapping[str, Any], dtype: Any
+) -> Array | None:
+    """What a kernel makes of operands of one of `PRINTED`; None where it is left to NumPy.
+
+    >>> from tracejit.ops.elementwise import sign
+    >>> printed(sign, [np.zeros(3)], {}, np.dtype("float64")) is None  # too few
+    True
+    """
+    found = {dtypes.from_numpy(x.dtype) for x in arrays}
+    if dtype.kind != "b":
+        found.add(dtypes.from_numpy(dtype))
+    if not _printed or not found <= _FLOATS:
+        return None
+    if op.name not in ANY_FLOAT and not any(x.is_half for x in found):
+        return None
+    return _printed[0](op, arrays, attributes, dtype)
