@@ -112,7 +112,7 @@ def layer_over(kind, **options):
 )
 @pytest.mark.parametrize(("dynamic", "expected"), [(False, [1] * 4), (None, [1, 1, 2, 2])])
 def test_a_layer_has_one_plan_for_many_lengths(kind, options, dynamic, expected):
-    """A sequence that was cut into its steps by halves is one stack again; the third length has a plan for all others."""
+    """A sequence cut into its steps by halves is one stack again; the third length has a plan for all others."""
     layer, loss = layer_over(kind, **options)
     compiled = tj.compile(loss, strict=True, dynamic=dynamic)
     plans = []
