@@ -16,17 +16,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ...autograd.node import next_number
-from ...ir.builder import Builder, attribute_key, attribute_keys
-from ...ir.graph import Graph, Value
-from ...ir.loops import loop_value, part_value
+from ...ir.builder import Builder
+from ...ir.graph import Value
+from ...ir.loops import body_of, part_value
 from ...modes import MODES
 from ...ops import elementwise
 from ...passes.gradient.gradient import storage
 from ...tensor import Tensor
-from ...types import TensorType
-from ..rolling.evidence import MIN_ROUNDS
-from ..rolling.tree import is_native
 from ..sizes.found_sizes import has_extents, user_line
+from .walks import State, Step, Walk, loop_key
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -34,11 +32,6 @@ if TYPE_CHECKING:
     from ...autograd.node import Node
     from .inputs import Signature
     from .kept_alive import KeptAlive
-
-State = tuple[Any, ...]
-#: A round, on tensors or values: the items, what is handed on, and what stays the same; it gives what is collected, and
-#: what is handed on.
-Step = Callable[[Sequence[Any], State, Sequence[Any]], tuple[Any, State]]
 
 
 class WalksInside:
@@ -50,6 +43,8 @@ class WalksInside:
     scope: Any
     line: tuple[str, int] | None
     rounds: Any
+    parts: list[Any]
+    watched: Any
     roots: dict[int, Value]
     alive: KeptAlive
     taped: Counter[Value]
@@ -68,7 +63,10 @@ class WalksInside:
         self.walks += 1
         if self.failure is not None or self.scope is None or MODES.autocast is not None:
             return False
-        return has_extents(self.value_of(items).spec.shape)
+        if self.parts or MODES.saved_hooks:  # which are to see every step
+            return False
+        # Devices run no loops whose number of rounds a call brings.
+        return items.get_device() < 0 and has_extents(self.value_of(items).spec.shape)
 
     def walk(
         self,
@@ -87,47 +85,44 @@ class WalksInside:
         tensors = (*start, *fixed, *items)
         try:
             values = [self.value_of(x) for x in tensors]
-            graph = self._round(step, values, len(start), len(items))
+            loop = self._loop(Walk(step, len(start), len(items)), tensors, values)
         except Exception:  # noqa: BLE001  (recording must never break the run it listens to)
             return None
-        count = values[-1].spec.shape[0]
-        few = type(count) is int and count < MIN_ROUNDS
-        if few or not all(map(is_native, graph.values)):
+        if loop is None:
             return None
         first = next_number()
         with self._unheard(tensors):
-            stack, end = run()
+            watched = self.watched
+            stack, end = run() if watched is None else watched.apart(self, run)
         self.unheard.append((first, next_number()))
         self.rounds = None  # an open loop has no place for this one
-        loop = self._loop(graph, values, len(start), len(items), count)
+        parts = [self._part(loop, i) for i in range(len(body_of(loop).outputs))]
         tracked = any(x._requires_grad for x in tensors)
-        for index, tensor in enumerate((*end, stack)):
-            self._made(tensor, loop, index, tracked)
-        self.taped.update(map(storage, values))
+        for tensor, value in zip((*end, stack), parts, strict=False):
+            self._made(tensor, value, tracked)
+        self.taped.update(map(storage, (*values, *parts)))
         return stack, end
 
     def was_unheard(self, node: Node) -> bool:
         """Was this step of the tape made by a walk that was written down as a loop?"""
         return any(first < node.sequence < last for first, last in self.unheard)
 
-    def _round(self, step: Step, values: Sequence[Value], carried: int, items: int) -> Graph:
-        """The graph of one round."""
-        builder = Builder("steps")
-        builder.scope = self.scope
-        first = len(values) - items
-        state = tuple(builder.input(f"carried{i}", v.spec) for i, v in enumerate(values[:carried]))
-        fixed = [builder.input(f"fixed{i}", v.spec) for i, v in enumerate(values[carried:first])]
-        kinds = [TensorType(v.spec.shape[1:], v.spec.dtype) for v in values[first:]]
-        taken = [builder.input(f"item{i}", kind) for i, kind in enumerate(kinds)]
-        before, MODES.recorder = MODES.recorder, None
-        try:
-            with builder.writing():
-                collected, after = step(taken, state, fixed)
-        finally:
-            MODES.recorder = before
-        if any(a.spec != b.spec for a, b in zip(state, after, strict=True)):
-            raise TypeError("what a step hands on has another type than what it is given")
-        return builder.finish([*after, collected])
+    def _loop(self, walk: Walk, tensors: Sequence[Tensor], values: Sequence[Value]) -> Value | None:
+        """The statement of the loop, the same one in every run that comes by."""
+        wanted = [MODES.grad and x._requires_grad for x in tensors]
+        new = walk.loop(values, self.scope, [], None)
+        if new is None:
+            return None
+        key = loop_key(new)
+        known = self.signature.loops.get(key)
+        if known is not None or any(wanted):
+            new = walk.loop(values, self.scope, wanted, known)
+        assert new is not None
+        new.line = self.line or user_line()
+        known = self.signature.loops.setdefault(key, new)
+        # The same, in symbols of the present recording.
+        known.spec, known.attributes = new.spec, new.attributes
+        return known
 
     @contextmanager
     def _unheard(self, tensors: Sequence[Tensor]) -> Iterator[None]:
@@ -144,37 +139,18 @@ class WalksInside:
             for x, kind in types:
                 x._type, x._run_time_type = None, kind
 
-    def _loop(
-        self, graph: Graph, values: Sequence[Value], carried: int, items: int, count: Any
-    ) -> Value:
-        """The statement of the loop, the same one in every run that comes by."""
-        first = len(values) - items
-        start, fixed, stacks = values[:carried], values[carried:first], values[first:]
-        new = loop_value(start, fixed, stacks, graph, count, self.line or user_line())
-        key = ("walk", *_statements(graph), *values, attribute_key(count))
-        known = self.signature.loops.setdefault(key, new)
-        if known is not new:  # the same, in symbols of the present recording
-            known.spec, known.attributes = new.spec, new.attributes
-        return known
-
-    def _made(self, tensor: Tensor, loop: Value, index: int, tracked: bool) -> None:
-        """A tensor is one of the results of a loop."""
+    def _part(self, loop: Value, index: int) -> Value:
+        """A part of a loop, written down."""
         new = part_value(loop, index)
         value = self.builder.insert(new)
         value.spec = new.spec  # a known one has that of an earlier recording
         self.note(value)
-        self.taped[value] += 1
+        return value
+
+    def _made(self, tensor: Tensor, value: Value, tracked: bool) -> None:
+        """A tensor is one of the results of a loop."""
         if tracked and not tensor._requires_grad:
             value = self.emit(elementwise.detach_copy, (value,), {})
         self.alive.append(tensor)
         self.roots[id(tensor)] = value
         self.show(tensor, value)
-
-
-def _statements(graph: Graph) -> Iterator[Any]:
-    """What a round does, to be compared; not as text, for which sizes would have to be numbers."""
-    numbers = {v: n for n, v in enumerate((*graph.inputs, *graph.values))}
-    for v in graph.values:
-        operands = [numbers[x] if isinstance(x, Value) else attribute_key(x) for x in v.operands]
-        yield (v.op.name if v.op else "", *operands, *attribute_keys(v))
-    yield tuple([numbers[x] for x in graph.outputs])
