@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import pytest
+from test_while_loops import STARTS, loops, same
 
 import tracejit as tj
-from test_while_loops import STARTS, loops, same
 
 LIMIT = 1.0
 

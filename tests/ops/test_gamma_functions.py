@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from test_scalar_math import REFERENCES, ulp_error, wide_long_double
 
 import tracejit as tj
 from scalar_tools import DTYPES, FLOATS, INF, NAN, rng_for, same_bits
 from special_references import LONG, PI, long_digamma, long_erfc, long_lgamma, long_trigamma
-from test_scalar_math import REFERENCES, ulp_error, wide_long_double
 from tracejit.runtime.eager.functions import LARGE_DEAR
 from tracejit.scalar_math.library import ULP_BOUND, evaluate
 

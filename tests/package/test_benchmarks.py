@@ -21,7 +21,7 @@ import tracejit as tj
 from process_tools import python
 from tracejit.profiling.floor import SIZES, Floor, asked
 
-FOLDER = Path(__file__).resolve().parent.parent / "benchmarks"
+FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 MODULES = (
     *("cases", "pointwise", "networks", "transformer", "workloads", "backends", "worker"),
     *("processes", "measure", "report", "charts", "markdown", "peers", "branch"),

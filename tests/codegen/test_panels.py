@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_lower import kernel, three_ways
 
 import tracejit as tj
-from test_lower import kernel, three_ways
 
 F = tj.nn.functional
 SIZES = st.sampled_from([1, 2, 11, 15, 16, 17, 33, 50])

@@ -33,7 +33,7 @@ def test_imports_of_the_package_and_of_the_user(tmp_path, monkeypatch):
         (tmp_path / f"{name}.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "meta_path", [asked, *sys.meta_path])
-    package = Path(tj.__file__).parent / "runtime" / "native.py"
+    package = Path(tj.__file__).parent / "runtime" / "native" / "native.py"
     importing(str(package), "late_of_package")()
     importing(str(tmp_path / "program.py"), "late_of_user")()
     assert asked.own == {"late_of_package": True, "late_of_user": False}

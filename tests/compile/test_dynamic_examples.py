@@ -14,7 +14,7 @@ import pytest
 
 from process_tools import python
 
-FOLDER = Path(__file__).resolve().parent.parent / "benchmarks"
+FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 MODULES = ("dynamic", "report", "backends", "measure", "processes", "workloads")
 #: Per example: the least number of signatures and of paths that a quick run meets.
 MET = {

@@ -71,7 +71,7 @@ def test_names_are_found_where_pytorch_has_them(path: str, name: str) -> None:
 
 
 def test_the_version_is_the_one_of_the_distribution():
-    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
     assert tj.version.tracejit == project["project"]["version"]
     assert (
         str(tj.__version__)

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from test_leaf_passes import counted
 
 import tracejit as tj
 from compiled_tools import ready
-from test_leaf_passes import counted
 from tracejit.trace.backward.leaf_pass import MOST_PASSES
 
 Tail = Callable[[tj.Tensor], tj.Tensor]

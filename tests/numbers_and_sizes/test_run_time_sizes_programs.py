@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from test_run_time_sizes import COUNTS, chosen, compare, rows, same, vectors, weight
 
 import tracejit as tj
-from test_run_time_sizes import COUNTS, chosen, compare, rows, same, vectors, weight
 
 
 def test_comparing_a_size_is_a_branch() -> None:

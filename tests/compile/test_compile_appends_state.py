@@ -6,9 +6,9 @@ import itertools
 from typing import Any
 
 import pytest
+from test_compile_appends import Holder, seen, values
 
 import tracejit as tj
-from test_compile_appends import Holder, seen, values
 from tracejit import nn
 from tracejit.utils.checkpoint import checkpoint
 

@@ -19,7 +19,7 @@ from process_tools import python
 from tracejit.cli import bench, main, target, timing
 from tracejit.testing.workloads import WORKLOADS, Workload, runner
 
-SOURCE = Path(__file__).resolve().parent.parent / "src"
+SOURCE = Path(__file__).resolve().parents[2] / "src"
 
 USER_FILE = """
 import tracejit as tj

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import random
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +14,9 @@ from process_tools import printed
 from tracejit.codegen.llvm import compile_source
 from tracejit.runtime.machine_code import elf
 from tracejit.runtime.machine_code.loader import LoadError, load_object, loaded_count
+
+#: Where processes that tests start find this file, and what it imports.
+FOLDERS = [str(folder) for folder in Path(__file__).resolve().parents[:2]]
 
 
 def source(name: str, code: int) -> str:
@@ -126,7 +129,7 @@ def test_functions_may_be_given_by_address() -> None:
 # for each section's memory by itself gets code and constants too far apart.
 FRAGMENTED = """
 import ctypes, mmap, sys
-sys.path[:0] = [{path!r}]
+sys.path[:0] = {path!r}
 from test_runtime_loader import assembled
 from tracejit.runtime.machine_code.loader import load_object
 libc = ctypes.CDLL(None)
@@ -163,7 +166,7 @@ print("done")
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="maps memory as Linux does")
 def test_constants_are_found_in_a_fragmented_address_space() -> None:
-    code = FRAGMENTED.format(path=os.path.dirname(__file__))
+    code = FRAGMENTED.format(path=FOLDERS)
     assert printed(code) == "done\n"
 
 
@@ -208,7 +211,7 @@ def test_damaged_tables_are_errors() -> None:
 def test_loaded_code_works_in_a_forked_child() -> None:
     code = """
 import os, sys
-sys.path[:0] = [{path!r}]
+sys.path[:0] = {path!r}
 from test_runtime_loader import call, compile_source, load_object, source
 first = load_object(compile_source(source("ld_a", 3), "ld_a"), "ld_a")
 child = os.fork()
@@ -217,5 +220,5 @@ if child == 0:
     os._exit(10 * call(first) + call(second))
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
-    code = code.format(path=os.path.dirname(__file__))
+    code = code.format(path=FOLDERS)
     assert printed(code) == "34\n"

@@ -123,7 +123,7 @@ def test_leaves_used_once_twice_or_not_at_all(compute: Callable[[Tensor, Tensor]
 
 
 def test_the_benchmark_times_every_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    script = Path(__file__).resolve().parent.parent / "benchmarks" / "eager.py"
+    script = Path(__file__).resolve().parents[2] / "benchmarks" / "eager.py"
     spec = importlib.util.spec_from_file_location("eager_benchmark", script)
     assert spec is not None
     assert spec.loader is not None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "tracejit"
 SECTION = re.compile(r"^## (\w+):.*?\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 ROW = re.compile(r"^\| (?:`(\w+)`)? ?\| (`[^|]*`) \|", re.MULTILINE)

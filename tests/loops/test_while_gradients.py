@@ -6,9 +6,9 @@ import threading
 
 import numpy as np
 import pytest
+from test_while_programs import SHAPES, program
 
 import tracejit as tj
-from test_while_programs import SHAPES, program
 from while_gradients import ROLLED, newton
 
 

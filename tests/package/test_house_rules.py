@@ -19,7 +19,7 @@ import pytest
 import house_rules as rules
 from process_tools import python
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 IMPORT_NAMES = {"scikit-learn": "sklearn", "ml-dtypes": "ml_dtypes"}
