@@ -106,10 +106,12 @@ from .errors import OutOfMemoryError
 from .func import grad, value_and_grad, vmap
 from .interop import from_dlpack, from_numpy, frombuffer
 from .libraries import meet_libraries as _meet_libraries
+from .memory_formats import SPARSE as _SPARSE
 from .memory_formats import (
     channels_last,
     channels_last_3d,
     contiguous_format,
+    layout,
     legacy_contiguous_format,
     memory_format,
     preserve_format,
@@ -232,7 +234,7 @@ newaxis = None
 
 _PUBLISHED = {name: _as_called(target) for name, target in _ops.table.FUNCTIONS.items()}
 globals().update(_PUBLISHED)
-globals().update(_KINDS)
+globals().update(_KINDS | _SPARSE)
 _meet_libraries()
 _grow_old()
 _collection.as_before()
@@ -268,6 +270,7 @@ __all__ = [
     "complex128",
     "complex64",
     "contiguous_format",
+    "layout",
     "legacy_contiguous_format",
     "cpu",
     "cuda",
@@ -384,6 +387,6 @@ __all__ = [
     "version",
     "vmap",
     "xpu",
-    *sorted(_KINDS),
+    *sorted(_KINDS | _SPARSE),
     *sorted(_PUBLISHED),
 ]
