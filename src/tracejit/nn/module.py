@@ -81,8 +81,8 @@ class Module(StateHooks, ShownHooks, ModuleTree):
         >>> import tracejit as tj
         >>> model = tj.nn.Linear(2, 1)
         >>> model.compile()
-        >>> model(tj.ones(1, 2)).shape, model
-        (torch.Size([1, 1]), Linear(in_features=2, out_features=1, bias=True))
+        >>> tuple(model(tj.ones(1, 2)).shape), model
+        ((1, 1), Linear(in_features=2, out_features=1, bias=True))
         """
         from ..compiled_module import compiled_call
 
