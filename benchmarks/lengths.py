@@ -137,6 +137,27 @@ def training(torch: Any, wrap: Callable[[Any], Any]) -> Step:
     return run
 
 
+def recurrent(torch: Any, wrap: Callable[[Any], Any]) -> Step:
+    """Steps of SGD on batches of sequences of many lengths, read by an LSTM."""
+    layer, head = torch.nn.LSTM(32, 64, batch_first=True), torch.nn.Linear(64, 10)
+    functional = torch.nn.functional
+    optimizer = torch.optim.SGD([*layer.parameters(), *head.parameters()], lr=0.01)
+    seeds = iter(range(1_000))
+    loss = wrap(lambda x, goal: functional.cross_entropy(head(layer(x)[0][:, -1]), goal))
+
+    def run() -> Iterator[Any]:
+        lengths = random.Random(next(seeds))
+        while True:
+            x = torch.randn(16, lengths.randrange(5, 121), 32)
+            found = loss(x, torch.randint(0, 10, (16,)))
+            found.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            yield found
+
+    return run
+
+
 def small_function(torch: Any, wrap: Callable[[Any], Any]) -> Step:
     """A product, a tanh, a softmax and a mean, on 100 rows and more."""
     weight, bias = torch.randn(64, 64), torch.randn(64)
@@ -150,7 +171,7 @@ def small_function(torch: Any, wrap: Callable[[Any], Any]) -> Step:
     return run
 
 
-WORKLOADS = (whole_context, growing_cache, training, small_function)
+WORKLOADS = (whole_context, growing_cache, training, recurrent, small_function)
 
 
 def measure(backend: str, workload: str, calls: int) -> list[list[float]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import describe_line
-from .extents import is_symbolic
+from .extents import is_symbolic, text_of
 from .ir.graph import Value
 from .ir.loops import body_of, is_loop, is_open
 from .trace.replay.fetching import waits
@@ -198,7 +198,8 @@ def _loop(loop: Value) -> str:
     count, where = loop.attributes["count"], describe_line(*loop.line) if loop.line else ""
     times = f"{count} times" if count < ENDLESS else "any number of times"
     if is_symbolic(count):
-        times = "as many times"
+        # Rounds that an open loop counted are as many as it had, whatever their number is called.
+        times = f"{text_of(count)} times" if loop.attributes["items"] else "as many times"
     if is_open(loop):
         times = (
             f"until {loop.attributes['until']}, at most {times}"

@@ -110,10 +110,11 @@ def layer_over(kind, **options):
     ("kind", "options"),
     [(nn.RNN, {}), (nn.GRU, {"bidirectional": True}), (nn.LSTM, {"num_layers": 2})],
 )
-def test_a_layer_has_one_plan_for_many_lengths(kind, options):
-    """A sequence that was cut into its steps by halves is one stack again."""
+@pytest.mark.parametrize(("dynamic", "expected"), [(False, [1] * 4), (None, [1, 1, 2, 2])])
+def test_a_layer_has_one_plan_for_many_lengths(kind, options, dynamic, expected):
+    """A sequence cut into its steps by halves is one stack again; the third length has a plan for all others."""
     layer, loss = layer_over(kind, **options)
-    compiled = tj.compile(loss, strict=True)
+    compiled = tj.compile(loss, strict=True, dynamic=dynamic)
     plans = []
     for length in (29, 9, 13, 41):
         x = tj.rand(length, BATCH, SIZE)
@@ -129,7 +130,8 @@ def test_a_layer_has_one_plan_for_many_lengths(kind, options):
             for a, b in zip(found[0], other, strict=True):
                 np.testing.assert_allclose(a, b, 1e-3, 1e-5)
         plans.append(compiled.plans.made)
-    assert plans == plans[:1] * 4
+    assert plans == expected
+    assert compiled.stats.recordings == (4 if dynamic is False else 3)
 
 
 COUNTED = (

@@ -61,7 +61,7 @@ OTHERWISE = """
 import sys
 {change}
 import tracejit as tj
-from tracejit.runtime.native import native
+from tracejit.runtime.native.native import native
 
 @tj.compile
 def f(x, w):

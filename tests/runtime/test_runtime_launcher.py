@@ -166,7 +166,7 @@ def test_the_bound_function_keeps_the_table_alive(add: int) -> None:
 
 def test_a_warm_process_compiles_nothing_for_the_launcher(tmp_path: Path) -> None:
     code = """
-from tracejit.runtime.native import native
+from tracejit.runtime.native.native import native
 from tracejit.runtime.machine_code.store import kernel_store
 native()
 print(kernel_store().info().hits, kernel_store().info().misses)

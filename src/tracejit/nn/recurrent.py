@@ -18,7 +18,7 @@ from .recurrent_steps import (
     State,
     StepWeights,
     pieces,
-    walk,
+    walk_batch,
     walk_packed,
     walk_packed_back,
 )
@@ -141,18 +141,14 @@ class RNNBase(Module):
 
     def _forward_packed(self, input: PackedSequence, hx: Any) -> tuple[Any, Any]:
         known = None if self.dropout and self.training else Padded.of(input.data)
-        rows, how = (
-            (input.data, None)
-            if known is None
-            else (known.batch, pieces(known.mask.unsqueeze(2), None))
-        )
+        rows, mask = (input.data, None) if known is None else (known.batch, known.mask.unsqueeze(2))
         sizes = [int(n) for n in input.batch_sizes.tolist()] if known is None else None
         self._check_input(rows)
         samples = rows.shape[1] if sizes is None else sizes[0]
         states = self._states(hx, rows, samples, False)
         if hx is not None and input.sorted_indices is not None:
             states = tuple(s.index_select(1, input.sorted_indices) for s in states)
-        x, last = self._layers(rows, states, sizes, how)
+        x, last = self._layers(rows, states, sizes, mask)
         x = x if known is None else known.packed(x)
         if input.unsorted_indices is not None:
             last = tuple(s.index_select(1, input.unsorted_indices) for s in last)
@@ -191,15 +187,15 @@ class RNNBase(Module):
         return tuple(s.unsqueeze(1) for s in given) if alone else given
 
     def _layers(
-        self, x: Any, states: State, sizes: list[int] | None, masks: list[Any] | None = None
+        self, x: Any, states: State, sizes: list[int] | None, mask: Any = None
     ) -> tuple[Any, State]:
-        """All layers, one on the other, over packed rows (``sizes``) or a batch, where ``masks`` may end sequences."""
+        """All layers, one on the other, over packed rows (``sizes``) or a batch, where a ``mask`` may end sequences."""
         last: list[State] = []
         directions = 1 + self.bidirectional
         for layer in range(self.num_layers):
             found = [
                 self._direction(
-                    x, layer, back, [s[layer * directions + back] for s in states], sizes, masks
+                    x, layer, back, [s[layer * directions + back] for s in states], sizes, mask
                 )
                 for back in range(directions)
             ]
@@ -217,7 +213,7 @@ class RNNBase(Module):
         back: int,
         state: list[Any],
         sizes: list[int] | None,
-        masks: list[Any] | None,
+        mask: Any,
     ) -> tuple[Any, State]:
         """One layer in one direction: the input's part of all steps at once, then step by step."""
         suffix = self._suffixes(layer)[back]
@@ -227,15 +223,11 @@ class RNNBase(Module):
         gates = F.linear(x, getattr(self, "weight_ih" + suffix), get["bias_ih"])
         weights = StepWeights(getattr(self, "weight_hh" + suffix), get["bias_hh"], get["weight_hr"])
         step, start = KINDS[self.mode][1], tuple(state)
-        steps = pieces(gates, sizes)
-        if sizes is not None:
-            packed = walk_packed_back if back else walk_packed
-            outputs, end = packed(step, steps, sizes, start, weights)
-            return cat(outputs, 0), end
-        if back:
-            steps, masks = steps[::-1], masks and masks[::-1]
-        outputs, end = walk(step, steps, start, weights, masks)
-        return stack(outputs[::-1] if back else outputs, 0), end
+        if sizes is None:
+            return walk_batch(step, gates, start, weights, mask, bool(back))
+        packed = walk_packed_back if back else walk_packed
+        outputs, end = packed(step, pieces(gates, sizes), sizes, start, weights)
+        return cat(outputs, 0), end
 
 
 def _check_sizes(

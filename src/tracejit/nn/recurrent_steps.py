@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ..ops.functions.joining import cat
+from ..modes import MODES
+from ..ops.functions.joining import cat, stack
 from ..ops.functions.slicing import slice_along
 from . import functional as F
 
@@ -107,6 +108,47 @@ def walk(
             output = new[0].where(masks[i], 0)
         outputs.append(output)
     return outputs, state
+
+
+def walk_batch(
+    step: Step, gates: Any, state: State, weights: StepWeights, mask: Any = None, back: bool = False
+) -> tuple[Any, State]:
+    """The stacked outputs (T, N, H) and the last state of a batch (T, N, G), from its end with ``back``.
+
+    Where ``mask`` (T, N, 1) is False, sequences have ended.
+    """
+    if MODES.recorder is not None and MODES.recorder.walks_at_any_size(gates):
+        stacks = [gates] if mask is None else [gates, mask]
+        if back:
+            stacks = [x.flip(0) for x in stacks]
+        found, end = _walk_recorded(step, stacks, state, weights)
+        return (found.flip(0) if back else found), end
+    steps, masks = pieces(gates, None), None if mask is None else pieces(mask, None)
+    if back:
+        steps, masks = steps[::-1], masks and masks[::-1]
+    outputs, end = walk(step, steps, state, weights, masks)
+    return stack(outputs[::-1] if back else outputs, 0), end
+
+
+def _walk_recorded(
+    step: Step, stacks: list[Any], state: State, weights: StepWeights
+) -> tuple[Any, State]:
+    """The same from the beginning, recorded as a loop over the steps, where that can be."""
+
+    def run() -> tuple[Any, State]:
+        steps, *masks = [pieces(x, None) for x in stacks]
+        outputs, end = walk(step, steps, state, weights, *masks)
+        return stack(outputs, 0), end
+
+    def one(items: Sequence[Any], now: State, given: Sequence[Any]) -> tuple[Any, State]:
+        rest = iter(given)
+        same = StepWeights(*(None if w is None else next(rest) for w in weights))
+        (output,), after = walk(step, [items[0]], now, same, list(items[1:]) or None)
+        return output, after
+
+    fixed = [w for w in weights if w is not None]
+    found: tuple[Any, State] | None = MODES.recorder.walk(run, one, stacks, state, fixed)
+    return run() if found is None else found
 
 
 def walk_packed(

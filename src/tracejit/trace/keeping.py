@@ -12,7 +12,7 @@ from .routes import open_door, route_of
 from .signature import flatten, statics_of
 from .sizes.shape_uses import exact
 from .state.state import watch
-from .tree.tree import is_rolled
+from .tree.tree import loops_besides_walks
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -150,7 +150,7 @@ class Keeping:
             self._back_off(entry.key, reason, patience=0)
             variants = self.entries[entry.key] = variants[1:]
         variants.append(entry)
-        if entry.opened or is_rolled(entry.root):
+        if entry.opened or loops_besides_walks(entry.root):
             self.shapes.has_loops(entry.key)
         for key in self.shapes.replaced(entry):
             if not any(known.compiled for known in self.entries.get(key, ())):

@@ -100,6 +100,8 @@ class GradientsInside(FunctionsInside, HooksInside, TapeInside, FlagsInside):
     adopt: Callable[[Tensor, Value], Value]
     origin: Callable[[Tensor], tuple[Tensor, tuple[Step, ...]]]
     not_in_rounds: Callable[[], None]
+    unheard: list[tuple[int, int]]
+    was_unheard: Callable[[Node], bool]
 
     def __init__(self) -> None:
         FunctionsInside.__init__(self)
@@ -171,6 +173,8 @@ class GradientsInside(FunctionsInside, HooksInside, TapeInside, FlagsInside):
             self.unsupported(
                 "a backward pass through operations from outside the compiled function"
             )
+        elif self.unheard and self.was_unheard(node):
+            self.unsupported("a backward pass inside goes through a walk along a sequence")
 
     def _leaf(self, node: AccumulateGrad) -> None:
         leaf = node.variable

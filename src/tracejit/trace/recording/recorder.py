@@ -40,6 +40,7 @@ from .recording import OutputRecipe, Recording
 from .turned_inside import TurnedInside
 from .unread_lookups import guard_unread
 from .views_inside import ViewsInside
+from .walks_inside import WalksInside
 from .writes_inside import WritesInside
 
 MAX_STATEMENTS = 200_000
@@ -57,6 +58,7 @@ class Recorder(
     AbsentAttributes,
     Identities,
     TurnedInside,
+    WalksInside,
 ):
     """Listens to one eager run in this thread."""
 
@@ -68,6 +70,7 @@ class Recorder(
         Identities.__init__(self)
         ViewsInside.__init__(self)
         TurnedInside.__init__(self)
+        WalksInside.__init__(self)
         self.signature = signature
         self.builder = signature.builder
         self.path: dict[Any, None] = {}
@@ -329,6 +332,7 @@ class Recorder(
         found.held, found.later = self.held, tuple(self.state_later)
         found.part_reads = len(self.reads_of_parts(outputs, recipes))
         found.tape, found.freed = self.tape(outputs, recipes), self.freeing
+        found.walks = self.walks
         if self.scope is not None:
             found.sizes = SizesFound(
                 self.scope, {**self.decided, None: self.scope.taken()}, self.scope.values()

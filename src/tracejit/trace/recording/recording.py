@@ -72,6 +72,7 @@ class Recording:
     tape: History = field(default_factory=History)  # bits are positions of outputs and of inputs
     sizes: SizesFound | None = None  # what sizes it was told on the way
     freed: bool = False  # did a backward pass run inside?
+    walks: int = 0  # how often layers walked along a sequence, which become loops
     part_reads: int = 0  # how many of `kept_writes` are first because checkpointed parts read them
 
     def result_in(self, made: Any, guard: StateGuard) -> Any:

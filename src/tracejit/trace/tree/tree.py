@@ -15,6 +15,7 @@ from typing import Any
 from ...backoff import Backoff
 from ...errors import describe_line, last_user_line
 from ...ir.graph import Graph, Guard, Value
+from ...ir.loops import is_loop
 from ...ops.table import Op
 from ...sizes import Decided
 from ...types import Scalar, TensorType
@@ -268,6 +269,12 @@ def is_rolled(root: Segment) -> bool:
     return (
         leaf is not None and leaf.straight is not None and root.statements is not leaf.straight[0]
     )
+
+
+def loops_besides_walks(root: Segment) -> bool:
+    """Were there more loops made of a straight path than layers of this package walked along sequences?"""
+    loops = sum(map(is_loop, root.statements)) if is_rolled(root) else 0
+    return loops > 0 and (root.leaf is None or loops > root.leaf.recording.walks)
 
 
 def outcome_of(array: Any) -> Any:
