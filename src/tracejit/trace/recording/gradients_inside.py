@@ -95,7 +95,7 @@ class GradientsInside(FunctionsInside, HooksInside, TapeInside, FlagsInside):
     parents: dict[int, tuple[Tensor, tuple[Step, ...]]]
     written: dict[int, Tensor]
     outside_turned: dict[int, int]
-    rebound: Mapping[int, Any]
+    rebound: dict[int, Any]
     write_counts: dict[int, int]
     adopt: Callable[[Tensor, Value], Value]
     origin: Callable[[Tensor], tuple[Tensor, tuple[Step, ...]]]
