@@ -119,6 +119,7 @@ from .memory_formats import (
 )
 from .number_limits import finfo, iinfo
 from .ops import functions as _functions  # noqa: F401  (fills the registry)
+from .ops.functions.native_forms import NATIVE_FORMS as _NATIVE_FORMS
 from .ops.keywords import as_called as _as_called
 from .ops.mixin import Size
 from .printing import get_printoptions, set_printoptions
@@ -233,6 +234,7 @@ e = _math.e
 newaxis = None
 
 _PUBLISHED = {name: _as_called(target) for name, target in _ops.table.FUNCTIONS.items()}
+_PUBLISHED |= _NATIVE_FORMS
 globals().update(_PUBLISHED)
 globals().update(_KINDS | _SPARSE)
 _meet_libraries()
