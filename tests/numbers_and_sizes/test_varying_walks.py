@@ -247,6 +247,32 @@ def test_passes_free_and_refuse_what_eager_ones_do(kind: Any) -> None:
     check(scenario, compiled=12)
 
 
+def test_checkpointed_walks_and_hooks_of_saved_tensors() -> None:
+    """What asks for every step is given them: such functions are recorded for each length, or run eagerly."""
+
+    def scenario(stage: Stage) -> None:
+        tj.manual_seed(1)
+        layer = nn.GRU(2, 3).double()
+        packed: list[int] = []
+
+        def kept(x: Any) -> Any:
+            return tj.utils.checkpoint.checkpoint(lambda x: layer(x)[0], x, use_reentrant=False)
+
+        def hooked(x: Any) -> Any:
+            with tj.autograd.graph.saved_tensors_hooks(
+                lambda x: packed.append(x.numel()) or x, lambda x: x
+            ):
+                return layer(x)[0]
+
+        for f in (stage.compile(kept), stage.compile(hooked)):
+            for steps, samples in CALLS:
+                x = values(steps, samples, 2).requires_grad_()
+                stage.call(f, x, wrt=list(layer.parameters()))
+        stage.note("packed", list(packed))
+
+    check(scenario)
+
+
 def test_longest_first_and_empty_batches() -> None:
     steps = [(40, 3), (50, 3), (60, 3), (2, 3), (3, 3), (1, 3), (1, 2), (5, 0), (6, 3)]
     calls = [*steps, (7, 3), (8, 4), (9, 2), (41, 5)]

@@ -43,6 +43,8 @@ class WalksInside:
     scope: Any
     line: tuple[str, int] | None
     rounds: Any
+    parts: list[Any]
+    watched: Any
     roots: dict[int, Value]
     alive: KeptAlive
     taped: Counter[Value]
@@ -60,6 +62,8 @@ class WalksInside:
         """A layer is about to walk along a sequence: is this recording for those of other lengths or batches, too?"""
         self.walks += 1
         if self.failure is not None or self.scope is None or MODES.autocast is not None:
+            return False
+        if self.parts or MODES.saved_hooks:  # which are to see every step
             return False
         # Devices run no loops whose number of rounds a call brings.
         return items.get_device() < 0 and has_extents(self.value_of(items).spec.shape)
@@ -88,7 +92,8 @@ class WalksInside:
             return None
         first = next_number()
         with self._unheard(tensors):
-            stack, end = run()
+            watched = self.watched
+            stack, end = run() if watched is None else watched.apart(self, run)
         self.unheard.append((first, next_number()))
         self.rounds = None  # an open loop has no place for this one
         parts = [self._part(loop, i) for i in range(len(body_of(loop).outputs))]
