@@ -93,3 +93,18 @@ def test_scalers_are_told_their_numbers() -> None:
             scales.append(scaler.get_scale())
         assert scales == [12.0, 3.0, 9.0]
         assert np.isfinite(weight.item())
+
+
+def test_weights_of_fused_layers() -> None:
+    found = []
+    for of in (torch, tj):
+        weight = of.arange(6.0).reshape(2, 3, 1)
+        numbers = [of.tensor([0.5, 2.0]) for _ in range(2)]
+        told = (*numbers, 1e-5, of.ones(2) * 3, None)
+        fused = of.nn.utils.fuse_conv_bn_weights(weight, None, *told)
+        line = of.nn.utils.fuse_linear_bn_weights(
+            weight[:, :, 0], numbers[0], *told[:4], numbers[1]
+        )
+        found.append([x.detach().numpy() for x in (*fused, *line)])
+    for expected, result in zip(*found, strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-6)
