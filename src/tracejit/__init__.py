@@ -193,7 +193,16 @@ _LATE = (
         "jit",
         "multiprocessing",
     ),
-    *("__config__", "_tensor_str", "library", "quasirandom", "signal", "storage", "testing"),
+    *(
+        "__config__",
+        "_tensor_str",
+        "library",
+        "profiling",
+        "quasirandom",
+        "signal",
+        "storage",
+        "testing",
+    ),
 )
 #: Names of such modules that are names of this one, too: all of the compiler comes with them.
 _LATE_NAMES = {"CompiledFunction": "jit", "compile": "jit", "profile": "profiling"}
