@@ -106,10 +106,12 @@ from .errors import OutOfMemoryError
 from .func import grad, value_and_grad, vmap
 from .interop import from_dlpack, from_numpy, frombuffer
 from .libraries import meet_libraries as _meet_libraries
+from .memory_formats import SPARSE as _SPARSE
 from .memory_formats import (
     channels_last,
     channels_last_3d,
     contiguous_format,
+    layout,
     legacy_contiguous_format,
     memory_format,
     preserve_format,
@@ -117,6 +119,7 @@ from .memory_formats import (
 )
 from .number_limits import finfo, iinfo
 from .ops import functions as _functions  # noqa: F401  (fills the registry)
+from .ops.functions.native_forms import NATIVE_FORMS as _NATIVE_FORMS
 from .ops.keywords import as_called as _as_called
 from .ops.mixin import Size
 from .printing import get_printoptions, set_printoptions
@@ -191,7 +194,16 @@ _LATE = (
         "jit",
         "multiprocessing",
     ),
-    *("__config__", "_tensor_str", "library", "quasirandom", "signal", "storage", "testing"),
+    *(
+        "__config__",
+        "_tensor_str",
+        "library",
+        "profiling",
+        "quasirandom",
+        "signal",
+        "storage",
+        "testing",
+    ),
 )
 #: Names of such modules that are names of this one, too: all of the compiler comes with them.
 _LATE_NAMES = {"CompiledFunction": "jit", "compile": "jit", "profile": "profiling"}
@@ -232,8 +244,9 @@ e = _math.e
 newaxis = None
 
 _PUBLISHED = {name: _as_called(target) for name, target in _ops.table.FUNCTIONS.items()}
+_PUBLISHED |= _NATIVE_FORMS
 globals().update(_PUBLISHED)
-globals().update(_KINDS)
+globals().update(_KINDS | _SPARSE)
 _meet_libraries()
 _grow_old()
 _collection.as_before()
@@ -269,6 +282,7 @@ __all__ = [
     "complex128",
     "complex64",
     "contiguous_format",
+    "layout",
     "legacy_contiguous_format",
     "cpu",
     "cuda",
@@ -385,6 +399,6 @@ __all__ = [
     "version",
     "vmap",
     "xpu",
-    *sorted(_KINDS),
+    *sorted(_KINDS | _SPARSE),
     *sorted(_PUBLISHED),
 ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from .jit import CompiledFunction
+from .jit import CompiledFunction, compile
 from .nn.module import Module
 from .trace.replay.tracebacks import shortened
 
@@ -88,6 +88,16 @@ def compile_module(
     return twin
 
 
+def compiled_call(module: Module, *args: Any, **kwargs: Any) -> Any:
+    """The call of ``module`` as a compiled function; ``compile`` is told the other arguments.
+
+    >>> import tracejit as tj
+    >>> tuple(compiled_call(tj.nn.Flatten(), fullgraph=True)(tj.zeros(2, 3, 4)).shape)
+    (2, 12)
+    """
+    return compile(_Call(module, plainly=True), *args, **kwargs)
+
+
 @lru_cache(maxsize=256)
 def _class_for(cls: type[Module]) -> type[CompiledModule]:
     """The class of compiled instances of ``cls``."""
@@ -99,13 +109,16 @@ def _class_for(cls: type[Module]) -> type[CompiledModule]:
 
 
 class _Call:
-    """The module's call as a plain callable with its own name and signature."""
+    """The module's call as a plain callable with its own name and signature.
 
-    def __init__(self, module: Module) -> None:
-        self.module = module
+    ``plainly``: whatever else calls of the module have been told to run.
+    """
+
+    def __init__(self, module: Module, plainly: bool = False) -> None:
+        self.module, self.plainly = module, plainly
         self.__name__ = type(module).__name__
         self.__wrapped__ = module.forward
         self.__doc__ = type(module).__doc__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.module(*args, **kwargs)
+        return (self.module._call_impl if self.plainly else self.module)(*args, **kwargs)

@@ -245,13 +245,10 @@ class Extent(PlainNumber):
     # --- comparison ------------------------------------------------------------------------------------------------
 
     def __eq__(self, other: object) -> Any:
-        if self is other:
-            return True
-        if type(other) is Extent:
-            if other.terms == self.terms and other.scope is self.scope:
-                return True
-        elif not isinstance(other, (int, float)):
+        if type(other) is not Extent and not isinstance(other, (int, float)):
             return NotImplemented
+        if type(other) is Extent and other.terms == self.terms and other.scope is self.scope:
+            return True
         return _compare(self, other, "==")
 
     def __lt__(self, other: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Names for orders of elements in memory. Tensors are kept row by row; the names are accepted and change nothing."""
+"""Names for orders of elements in memory, and for layouts. Tensors are kept row by row, whatever is asked for."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ __all__ = [
     "channels_last",
     "channels_last_3d",
     "contiguous_format",
+    "layout",
     "legacy_contiguous_format",
     "memory_format",
     "preserve_format",
@@ -33,10 +34,35 @@ class memory_format:  # noqa: N801  (PyTorch's spelling)
         return self.name
 
 
+class layout:  # noqa: N801  (PyTorch's spelling)
+    """How a tensor's elements are kept. All tensors are ``strided``; programs compare with the others.
+
+    >>> import tracejit as tj
+    >>> tj.ones(2).layout, isinstance(tj.strided, tj.layout), tj.ones(2).layout == tj.sparse_csr
+    (tracejit.strided, True, False)
+    """
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"tracejit.{self.name}"
+
+    def __reduce__(self) -> str:
+        return self.name
+
+
 contiguous_format = memory_format("contiguous_format")
 #: What ``contiguous_format`` was called in arguments that kept the order of elements by default.
 legacy_contiguous_format = contiguous_format
 preserve_format = memory_format("preserve_format")
 channels_last = memory_format("channels_last")
 channels_last_3d = memory_format("channels_last_3d")
-strided = memory_format("strided")
+strided = layout("strided")
+#: Layouts that no tensor has.
+SPARSE = {
+    f"sparse_{kind}": layout(f"sparse_{kind}") for kind in ("coo", "csr", "csc", "bsr", "bsc")
+}
+globals().update(SPARSE)  # where pickles look for them

@@ -17,9 +17,10 @@ from .autograd.handle import RemovableHandle
 from .cuda import seeds
 from .func import functional_call
 from .made_modules import make_module
-from .nn import lazy, parallel
+from .nn import lazy, parallel, reductions
 from .ops.table import FUNCTIONS
 from .scripting import unchanged
+from .utils import flat_buffers
 
 __all__: list[str] = []
 
@@ -66,6 +67,8 @@ def _make_all() -> None:
     for name in ("dataloader", "_utils", "_utils.collate"):
         make_module(f"utils.data.{name}", utils.data)
     make_module("nn.utils.stateless", functional_call=functional_call)
+    make_module("_utils", flat_buffers)
+    make_module("nn._reduction", reductions)
     make_module("utils.hooks", RemovableHandle=RemovableHandle)
     make_module("autograd.variable", Variable=autograd.Variable)
     make_module("autograd.anomaly_mode", autograd)

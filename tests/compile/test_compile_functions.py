@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -207,3 +208,31 @@ def test_both_names_of_an_argument_that_forward_returns_as_results() -> None:
         y.data[0] = 5.0
         assert same.tolist() == [5.0, 2.0, 2.0]
     assert "a view that a custom function returned" in str(both.explain())
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_older_name_of_saved_tensors(compiled: bool) -> None:
+    class Square(tj.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, grad):
+            (x,) = ctx.saved_variables
+            return 2 * x * grad
+
+    f = tj.compile(Square.apply, fullgraph=True) if compiled else Square.apply
+    for number in range(4):
+        x = tj.tensor([1.0 + number, 3.0], requires_grad=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            f(x).sum().backward()
+        assert x.grad.tolist() == [2.0 + 2 * number, 6.0]
+    if compiled:
+        assert f.stats.compiled_calls == 3
+        return
+    y = Square.apply(tj.ones(1, requires_grad=True))
+    with pytest.warns(DeprecationWarning, match="'saved_variables' is deprecated"):
+        y.backward()

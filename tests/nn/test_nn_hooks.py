@@ -151,3 +151,31 @@ def test_a_handle_keeps_nothing_alive():
     finally:
         gc.enable()
     handle.remove()
+
+
+def test_hooks_at_the_last_operation():
+    layer, seen = tj.nn.Conv2d(1, 2, 3), []
+    handle = layer.register_backward_hook(lambda *given: seen.append(given))
+    layer(tj.ones(1, 1, 5, 5)).sum().backward()
+    (module, grad_input, grad_output), *more = seen
+    assert (module, len(grad_output), more) == (layer, 1, [])
+    assert grad_output[0].tolist() == tj.ones(1, 2, 3, 3).tolist()
+    assert isinstance(grad_input, tuple)
+    handle.remove()
+    layer(tj.ones(1, 1, 5, 5)).sum().backward()
+    assert len(seen) == 1
+    layer.register_full_backward_hook(lambda *given: None)
+    with pytest.raises(RuntimeError, match="Cannot use both regular backward hooks and full"):
+        layer.register_backward_hook(lambda *given: None)
+
+
+def test_hooks_at_the_last_operation_find_the_tensor_and_replace():
+    class Pair(tj.nn.Module):
+        def forward(self, x):
+            return {"a": [x * 2, x * 3]}
+
+    pair = Pair()
+    pair.register_backward_hook(lambda module, grad_input, grad_output: (grad_input[0] * 10, None))
+    x = tj.ones(2, requires_grad=True)
+    pair(x)["a"][0].sum().backward()
+    assert x.grad.tolist() == [20.0, 20.0]

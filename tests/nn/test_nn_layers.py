@@ -166,6 +166,30 @@ def test_parameter_containers():
         named["a"]
 
 
+def test_order_of_parameters_by_name():
+    a, b, c = (nn.Parameter(tj.tensor(array(n))) for n in (1, 2, 3))
+    plain = nn.ParameterDict(
+        {"b": b, "c": c, "a": a}
+    )  # a plain dict counts as unordered, as in PyTorch
+    assert [name for name, _ in plain.named_parameters()] == ["a", "b", "c"]
+    pairs = nn.ParameterDict([("b", b), ("a", a)])
+    assert list(nn.ParameterDict(OrderedDict(pairs.items()))) == list(pairs) == ["b", "a"]
+    assert list(reversed(pairs)) == ["a", "b"]
+    assert list(pairs | plain) == list({"b": b} | pairs | plain) == ["b", "a", "c"]
+    copied = pairs.copy()
+    copied |= {"c": c}
+    assert copied.popitem() == ("c", c)
+    assert copied.setdefault("d", tj.ones(1)) is copied["d"]
+    assert copied.setdefault("a", c) is a
+    assert list(copied.fromkeys("xy", 5).items()) == [("x", 5), ("y", 5)]
+    with pytest.raises(KeyError, match="dictionary is empty"):
+        nn.ParameterDict().popitem()
+    with pytest.raises(TypeError, match="iterable of key/value pairs, but got int"):
+        nn.ParameterDict(5)
+    with pytest.raises(ValueError, match="element #0 has length 3; 2 is required"):
+        nn.ParameterDict([(1, 2, 3)])
+
+
 # --- activations and normalisations --------------------------------------------------------------
 
 sigmoid = lambda x: 1 / (1 + np.exp(-x))  # noqa: E731

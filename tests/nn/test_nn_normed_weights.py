@@ -167,3 +167,19 @@ def test_batch_norm_folded_into_a_linear_layer():
     bn.running_mean.fill_(0.5)
     x = tj.randn(4, 3)
     assert tj.allclose(fusion.fuse_linear_bn_eval(layer, bn)(x), bn(layer(x)), atol=1e-5)
+
+
+def test_what_was_learned_is_apart_from_the_weight_that_is_left():
+    class Doubled(tj.nn.Module):
+        def forward(self, x):
+            return 2 * x
+
+    layer = tj.nn.Linear(2, 1)
+    before = layer.weight.tolist()
+    tj.nn.utils.parametrize.register_parametrization(layer, "weight", Doubled())
+    original = layer.parametrizations.weight.original
+    seen = original.detach()
+    tj.nn.utils.parametrize.remove_parametrizations(layer, "weight")
+    assert layer.weight is original
+    assert layer.weight.tolist() == [[2 * x for x in before[0]]]
+    assert seen.tolist() == before

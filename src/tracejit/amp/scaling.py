@@ -119,13 +119,25 @@ class GradScaler:
         """The factor of growth."""
         return self._growth_factor
 
+    def set_growth_factor(self, new_factor: float) -> None:
+        """Another factor of growth."""
+        self._growth_factor = new_factor
+
     def get_backoff_factor(self) -> float:
         """The factor after a step that was skipped."""
         return self._backoff_factor
 
+    def set_backoff_factor(self, new_factor: float) -> None:
+        """Another factor after a step that was skipped."""
+        self._backoff_factor = new_factor
+
     def get_growth_interval(self) -> int:
         """How many good steps precede growth."""
         return self._growth_interval
+
+    def set_growth_interval(self, new_interval: int) -> None:
+        """Another number of good steps before growth."""
+        self._growth_interval = new_interval
 
     def state_dict(self) -> dict[str, Any]:
         """The scale and the counts; empty when not enabled."""

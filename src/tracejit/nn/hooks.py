@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -39,13 +40,17 @@ class HookTable(dict[int, Any]):
 
 
 class Hooks:
-    """All hooks of one module, or those of all modules."""
+    """All hooks of one module, or those of all modules; and what runs in the place of its calls."""
+
+    #: A module and its call, compiled, once it was asked for. Copies and files of the module go without it.
+    compiled: tuple[Any, Callable[..., Any]] | None = None
 
     def __init__(self) -> None:
         self.forward_pre = HookTable()
         self.forward = HookTable()
         self.backward_pre = HookTable()
         self.backward = HookTable()
+        self.last_step = HookTable()
         self.state_pre = HookTable()
         self.state_post = HookTable()
         self.load_pre = HookTable()
@@ -54,6 +59,9 @@ class Hooks:
     def add(self, kind: str, module: Any, entry: Any, prepend: bool) -> HookHandle:
         """Add ``entry`` to the table called ``kind``."""
         return HookHandle(getattr(self, kind), entry, module, prepend)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "compiled"}
 
 
 #: Hooks of all modules, which run before a module's own.
@@ -83,6 +91,14 @@ def hooks_around(module: Any, kind: str) -> tuple[Any, ...]:
 
 
 def call(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a call of ``module`` does where there are hooks: runs compiled if that was asked for."""
+    own = module.__dict__.get("_hooks")
+    if own is not None and own.compiled is not None and own.compiled[0] is module:
+        return own.compiled[1](*args, **kwargs)
+    return call_plainly(module, args, kwargs)
+
+
+def call_plainly(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """``module.forward`` with hooks around it."""
     for hook, with_kwargs in hooks_around(module, "forward_pre"):
         args, kwargs = _run_pre_hook(module, hook, with_kwargs, args, kwargs)
@@ -98,7 +114,20 @@ def call(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     for hook, with_kwargs, _ in hooks_around(module, "forward"):
         new = hook(module, args, kwargs, result) if with_kwargs else hook(module, args, result)
         result = result if new is None else new
+    at_last_step = hooks_around(module, "last_step")
+    if at_last_step:
+        _hook_last_step(module, at_last_step, result)
     return result if around is None else around.leave(result)
+
+
+def _hook_last_step(module: Any, hooks: tuple[Any, ...], result: Any) -> None:
+    """Show the gradients of the operation that made ``result`` (the first tensor in it) to ``hooks``."""
+    while not isinstance(result, Tensor):
+        values = result.values() if isinstance(result, dict) else result
+        result = next(x for x in values if isinstance(x, (Tensor, dict, list, tuple)))
+    if result.grad_fn is not None:
+        for hook in hooks:
+            result.grad_fn.register_hook(functools.partial(hook, module))
 
 
 def _run_pre_hook(

@@ -69,6 +69,26 @@ class Module(StateHooks, ShownHooks, ModuleTree):
             return self.forward(*args, **kwargs)
         return module_hooks.call(self, args, kwargs)
 
+    def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
+        """What calling the module does apart from running compiled: ``forward``, with hooks."""
+        return module_hooks.call_plainly(self, args, kwargs)
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Have calls of the module run compiled from now on; takes what :func:`tracejit.compile` takes.
+
+        The module stays what it is. ``compile(module)`` returns another object for the same parameters.
+
+        >>> import tracejit as tj
+        >>> model = tj.nn.Linear(2, 1)
+        >>> model.compile()
+        >>> tuple(model(tj.ones(1, 2)).shape), model
+        ((1, 1), Linear(in_features=2, out_features=1, bias=True))
+        """
+        from ..compiled_module import compiled_call
+
+        self._own_hooks().compiled = self, compiled_call(self, *args, **kwargs)
+        changed(self)
+
     # --- attributes -----------------------------------------------------------------------------------------
 
     def __getattr__(self, name: str) -> Any:
@@ -201,11 +221,14 @@ class Module(StateHooks, ShownHooks, ModuleTree):
 
     # --- hooks ----------------------------------------------------------------------------------------------
 
-    def _add_hook(self, kind: str, entry: Any, prepend: bool) -> module_hooks.HookHandle:
+    def _own_hooks(self) -> module_hooks.Hooks:
         if self._hooks is None:
             self.__dict__["_hooks"] = module_hooks.Hooks()
         assert self._hooks is not None
-        return self._hooks.add(kind, self, entry, prepend)
+        return self._hooks
+
+    def _add_hook(self, kind: str, entry: Any, prepend: bool) -> module_hooks.HookHandle:
+        return self._own_hooks().add(kind, self, entry, prepend)
 
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
@@ -235,6 +258,15 @@ class Module(StateHooks, ShownHooks, ModuleTree):
     ) -> module_hooks.HookHandle:
         """Call ``hook(module, grad_input, grad_output)`` when the gradients of the inputs are known."""
         return self._add_hook("backward", hook, prepend)
+
+    def register_backward_hook(self, hook: Callable[..., Any]) -> module_hooks.HookHandle:
+        """The older ``register_full_backward_hook``: ``grad_input`` is that of the module's last operation only."""
+        if self._hooks is not None and self._hooks.backward:
+            raise RuntimeError(
+                "Cannot use both regular backward hooks and full backward hooks on a single Module. "
+                "Please use only one of them."
+            )
+        return self._add_hook("last_step", hook, False)
 
     # --- state ----------------------------------------------------------------------------------------------
 

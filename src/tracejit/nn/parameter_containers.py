@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Self
 
 from ..questions import typename
 from ..tensor import Tensor
@@ -28,6 +29,22 @@ def _describe(key: Any, value: Any, spelled: Callable[[Tensor], str]) -> str:
     kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
     device = "" if value.device.type == "cpu" else f" ({value.device})"
     return f"  ({key}): {kind} containing: [{spelled(value)} of size {size}{device}]"
+
+
+def _checked_pairs(values: Any) -> Iterator[Any]:
+    """The entries of ``values``, or what PyTorch says of those that are no pairs."""
+    if not isinstance(values, Iterable):
+        raise TypeError(
+            "ParametersDict.update should be called with an iterable of key/value pairs, but got "
+            + type(values).__name__
+        )
+    for number, pair in enumerate(values):
+        start = f"ParameterDict update sequence element #{number}"
+        if not isinstance(pair, Iterable):
+            raise TypeError(f"{start} should be Iterable; is{type(pair).__name__}")
+        if len(pair) != 2:  # type: ignore[arg-type]
+            raise ValueError(f"{start} has length {len(pair)}; 2 is required")  # type: ignore[arg-type]
+        yield pair
 
 
 def _dtype(value: Tensor) -> str:
@@ -163,10 +180,58 @@ class ParameterDict(Module):
         for key in list(self._names):
             del self[key]
 
+    def popitem(self) -> tuple[str, Any]:
+        """Remove the entry that was added last, and return its name and value."""
+        name = next(reversed(self._names), None)
+        if name is None:
+            raise KeyError("popitem(): dictionary is empty")
+        return name, self.pop(name)
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """The parameter called ``key``; if there is none, ``default`` is put there before."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
+        """Another one with ``default`` under each of ``keys``."""
+        return ParameterDict((key, default) for key in keys)
+
+    def copy(self) -> ParameterDict:
+        """Another one with the same parameters, in the same order."""
+        return ParameterDict(OrderedDict(self.items()))
+
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(list(self._names))
+
+    def __or__(self, other: ParameterDict) -> ParameterDict:
+        both = self.copy()
+        both.update(other)
+        return both
+
+    def __ror__(self, other: ParameterDict) -> ParameterDict:
+        both = other.copy()
+        both.update(self)
+        return both
+
+    def __ior__(self, other: ParameterDict) -> Self:
+        self.update(other)
+        return self
+
     def update(self, values: Mapping[str, Any] | Iterable[Any]) -> None:
-        """Add parameters from a mapping or from (name, value) pairs."""
-        pairs = values.items() if isinstance(values, (Mapping, ParameterDict)) else values
-        for key, value in list(pairs):
+        """Add parameters from a mapping or from (name, value) pairs; those of a plain dict in the order of names.
+
+        >>> import tracejit as tj
+        >>> list(tj.nn.ParameterDict({"weight": tj.ones(1), "bias": tj.ones(1)}))
+        ['bias', 'weight']
+        """
+        if isinstance(values, (OrderedDict, ParameterDict)):
+            pairs: Any = list(values.items())
+        else:
+            pairs = (
+                sorted(values.items()) if isinstance(values, Mapping) else _checked_pairs(values)
+            )
+        for key, value in pairs:
             self[key] = value
 
     def extra_repr(self) -> str:

@@ -10,7 +10,12 @@ from .clip_grad import (
     get_total_norm,
 )
 from .convert_parameters import parameters_to_vector, vector_to_parameters
-from .fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
+from .fusion import (
+    fuse_conv_bn_eval,
+    fuse_conv_bn_weights,
+    fuse_linear_bn_eval,
+    fuse_linear_bn_weights,
+)
 from .skip_init import skip_init
 from .spectral_norm import remove_spectral_norm, spectral_norm
 from .weight_norm import remove_weight_norm, weight_norm
@@ -20,7 +25,9 @@ __all__ = [
     "clip_grad_value_",
     "clip_grads_with_norm_",
     "fuse_conv_bn_eval",
+    "fuse_conv_bn_weights",
     "fuse_linear_bn_eval",
+    "fuse_linear_bn_weights",
     "fusion",
     "get_total_norm",
     "parameters_to_vector",

@@ -246,8 +246,7 @@ def remove_parametrizations(
         value = getattr(module, tensor_name).clone() if leave_parametrized else learned[0]
     kept: Tensor = learned[0]
     if leave_parametrized and found.is_tensor and kept.spec == value.spec:
-        with no_grad():
-            kept.copy_(value)
+        kept.data = value  # other memory, so that what is known of the original keeps its values
         value = kept
     delattr(type(module), tensor_name)
     del table[tensor_name]

@@ -40,7 +40,68 @@ class PackedSequence(NamedTuple):
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
         """The same with ``data.to(...)``."""
-        return self._replace(data=self.data.to(*args, **kwargs))
+        return self._with(self.data.to(*args, **kwargs))
+
+    def _with(self, data: Any) -> PackedSequence:
+        """The same with other rows; how they are ordered is told where the rows are."""
+        if data is self.data:
+            return self
+        orders = (self.sorted_indices, self.unsorted_indices)
+        moved = (None if order is None else order.to(data.device) for order in orders)
+        return PackedSequence(data, self.batch_sizes, *moved)
+
+    @property
+    def is_cuda(self) -> bool:
+        """Are the rows on a device?"""
+        return bool(self.data.is_cuda)
+
+    def is_pinned(self) -> bool:
+        """Do the rows lie where a device reads them by itself?"""
+        return bool(self.data.is_pinned())
+
+    def pin_memory(self) -> PackedSequence:
+        """The same with rows that a device reads by itself."""
+        return self._with(self.data.pin_memory())
+
+    def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
+        """The same on a device."""
+        return self._with(self.data.cuda(*args, **kwargs))
+
+    def cpu(self) -> PackedSequence:
+        """The same in the memory of the host."""
+        return self._with(self.data.cpu())
+
+    def double(self) -> PackedSequence:
+        """The same in float64."""
+        return self._with(self.data.double())
+
+    def float(self) -> PackedSequence:
+        """The same in float32."""
+        return self._with(self.data.float())
+
+    def half(self) -> PackedSequence:
+        """The same in float16."""
+        return self._with(self.data.half())
+
+    def long(self) -> PackedSequence:
+        """The same in int64."""
+        return self._with(self.data.long())
+
+    def int(self) -> PackedSequence:
+        """The same in int32."""
+        return self._with(self.data.int())
+
+    def short(self) -> PackedSequence:
+        """The same in int16."""
+        return self._with(self.data.short())
+
+    def char(self) -> PackedSequence:
+        """The same in int8."""
+        return self._with(self.data.char())
+
+    def byte(self) -> PackedSequence:
+        """The same in uint8."""
+        return self._with(self.data.byte())
 
 
 def _integers(values: Any) -> Tensor:

@@ -288,6 +288,8 @@ def batch_norm(
     tensor([[-1.0000],
             [ 1.0000]])
     """
+    if training and eps <= 0.0:
+        raise ArgumentValueError(f"batch_norm eps must be positive during training, but got {eps}")
     if (running_mean is None) != (running_var is None):
         raise ArgumentValueError(
             "running_mean and running_var must either both be None or neither be None"

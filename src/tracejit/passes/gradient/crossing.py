@@ -34,7 +34,10 @@ def crossing(graph: Graph) -> tuple[set[Value], dict[Value, tuple[Value, ...]]]:
     """
     values = list(graph.values)
     if has_loops(graph) or not any(map(is_call, values)):
-        return set(), {}  # without a call there is nothing that a value computed again could wait for
+        return (
+            set(),
+            {},
+        )  # without a call there is nothing that a value computed again could wait for
     place, most = _fullest(graph, values)
     if most < LEAST_BYTES:
         return set(), {}

@@ -95,6 +95,7 @@ class GradientsInside(FunctionsInside, HooksInside, TapeInside, FlagsInside):
     parents: dict[int, tuple[Tensor, tuple[Step, ...]]]
     written: dict[int, Tensor]
     outside_turned: dict[int, int]
+    rebound: dict[int, Any]
     write_counts: dict[int, int]
     adopt: Callable[[Tensor, Value], Value]
     origin: Callable[[Tensor], tuple[Tensor, tuple[Step, ...]]]
@@ -296,7 +297,7 @@ class GradientsInside(FunctionsInside, HooksInside, TapeInside, FlagsInside):
         if plain and not self.signature.special and all(r.spent is None for r in recipes):
             return None
         tracked = frozenset(self.external[key][1] for key in self.tracked_writes)
-        if not self.rebound.isdisjoint(self.outside_turned):
+        if not self.rebound.keys().isdisjoint(self.outside_turned):
             self.unsupported("a view turned in place of a tensor whose .data is assigned to")
         outside = {k: self.external[k][1] for k in self.outside_turned}
         turned = tuple(

@@ -324,7 +324,7 @@ class Recorder(
             for key in self.written
             if self.roots[key] is not self.external[key][1]
         )
-        self.check_rebound([r.value for r in recipes])
+        self.check_rebound(outputs, [r.value for r in recipes])
         guard_unread(self, [*(r.value for r in recipes), *(new for _, new, _ in writes)])
         effects = self.effects(slots, recipes)
         kept, draws = self.kept_writes(outputs, recipes), dict(self.random_calls)

@@ -37,8 +37,18 @@ class OutputRecipe:
     own: bool = False  # no view, though shown through steps: it was given its shape in place
 
 
-#: Stands for a number of writes where a tensor was given the new value's memory instead: ``tensor.data = new``.
+#: Stands for a number of writes where a tensor was given the new value's memory instead: ``tensor.data = new``. Less
+#: the number of writes to it after that.
 MOVED = -1
+
+
+def writes_once_moved(count: int) -> int | None:
+    """How often a tensor was written to in the memory it was given; None where it was given none.
+
+    >>> [writes_once_moved(count) for count in (2, MOVED, MOVED - 3)]
+    [None, 0, 3]
+    """
+    return MOVED - count if count < 0 else None
 
 
 @dataclass(eq=False)
@@ -49,7 +59,7 @@ class Recording:
     outputs: tuple[OutputRecipe, ...]
     writes: tuple[
         tuple[Value, Value, int], ...
-    ]  # (input, its new value, how often written, or MOVED)
+    ]  # (input, its new value, how often written, or MOVED and less)
     random_calls: dict[Value, int]
     effects: Effects | None = None  # what else the run did to the world
     kept_writes: tuple[

@@ -35,7 +35,7 @@ class TapeInside:
     unsupported: Callable[[str], None]
     reads_of_parts: Callable[..., dict[Value, int]]
     overwritten: bool
-    rebound: set[int]
+    writes_since_moved: Callable[[int], int | None]
     freeing: bool
     first_node: int
     slots: dict[int, Any]
@@ -76,9 +76,10 @@ class TapeInside:
                 if now == 0 and not self.written_apart:
                     continue
                 target, count = self.shown_outside(entry.tensor, written)
-                rewritten = count or id(target) in self.written_apart or id(target) in self.rebound
+                moved = self.writes_since_moved(id(target))
+                rewritten = count or id(target) in self.written_apart or moved is not None
                 if target is not None and entry.version == now and rewritten:
-                    found[self.external[id(target)][1]] = count
+                    found[self.external[id(target)][1]] = moved or count
                 elif entry.version != now and (not count or entry.version > now - count):
                     self.unsupported("a value that a backward pass needs is overwritten")
         return tuple(found.items())

@@ -34,7 +34,7 @@ class ViewsInside:
     emit: Callable[..., Value]
     no_tracked_alias: Callable[[Tensor, Tensor], None]
     overlaps_written: Callable[[Tensor], bool]
-    rebound: set[int]
+    given_is_kept: Callable[[Tensor], bool]
     left_behind: set[int]
     keeps_its_views: Callable[[Tensor], bool]
     part_reads: Callable[[Tensor], None]
@@ -101,7 +101,7 @@ class ViewsInside:
         if any(getattr(op, "write", None) is None for op, _ in steps):
             self.unsupported("an in-place change of a part of an expanded tensor")
             return False
-        if id(tensor) in self.rebound or id(tensor) in self.left_behind:
+        if id(tensor) in self.left_behind or self.given_is_kept(tensor):
             self.unsupported(
                 "an in-place change of what was assigned to .data, or lay there before"
             )

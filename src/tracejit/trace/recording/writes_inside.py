@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from ...ir.graph import Value
 from ...layout import layout_of
@@ -17,7 +20,7 @@ from ...tensor_core import Version
 from .kept_alive import KeptAlive
 from .outside import overlaps_itself
 from .parts_inside import PartsInside
-from .recording import MOVED, Step
+from .recording import MOVED, Step, writes_once_moved
 from .regions import Regions
 from .unseen_writes import UnseenWrites
 
@@ -61,7 +64,8 @@ class WritesInside(PartsInside, UnseenWrites):
         self.written_apart: set[int] = set()  # through .data, which no version counts
         self.tracked_aliases: set[int] = set()  # changed through detach() to what requires grad
         self.overwritten = False  # was anything changed in place?
-        self.rebound: set[int] = set()  # tensors from outside that were given other memory
+        #: Tensors from outside that were given other memory, and what counts the writes of all else that shows it.
+        self.rebound: dict[int, weakref.ref[Version]] = {}
 
     def assign(self, tensor: Tensor, new: Tensor) -> None:
         """``tensor`` was overwritten in place with ``new``."""
@@ -99,7 +103,8 @@ class WritesInside(PartsInside, UnseenWrites):
             into_tape = new._requires_grad and MODES.grad and not detached
             self.write_outside(tensor, into_tape, MODES.grad and not detached)
             moved = version is tensor._writes  # not so through .data
-            self.write_counts[id(tensor)] = self.write_counts.get(id(tensor), 0) + moved
+            count = self.write_counts.get(id(tensor), 0)
+            self.write_counts[id(tensor)] = count + (moved if count >= 0 else -moved)
             if not moved:
                 self.written_apart.add(id(tensor))
         if itself:  # as the second half of ``x[i] += 1`` does
@@ -137,16 +142,34 @@ class WritesInside(PartsInside, UnseenWrites):
         if new._requires_grad:
             value = self.emit(elementwise.detach_copy, (value,), {})
         self.leave_behind(tensor, before)
-        self.alive.append(new)
-        self.rebound.add(key)
-        self.write_counts[key] = MOVED
+        self.rebound[key] = weakref.ref(new._writes)
+        self.write_counts[key] = min(self.write_counts.get(key, MOVED), MOVED)
         self.roots[key] = self.continues(value, before) if self.goes_on(tensor) else value
 
-    def check_rebound(self, values: Sequence[Value]) -> None:
+    def given_is_kept(self, tensor: Tensor) -> bool:
+        """Was ``tensor`` given memory that something else shows: the tensor it came from, or what the tape keeps?"""
+        given = self.rebound.get(id(tensor))
+        if given is None:
+            return False
+        self.alive.sweep(len(self.alive))
+        return given() is not None
+
+    def writes_since_moved(self, key: int) -> int | None:
+        """How often the tensor of this identity was written to since it was given other memory, if it was."""
+        return writes_once_moved(self.write_counts.get(key, 0))
+
+    def check_rebound(self, outputs: Sequence[Tensor], values: Sequence[Value]) -> None:
         """What was assigned to .data must be in no second place: results of replays lie apart."""
         given = [self.roots[key] for key in self.rebound]
         if len(set(given)) < len(given) or not set(given).isdisjoint(values):
             self.unsupported(ASSIGNED)
+            return
+        rebound = [self.written[key] for key in self.rebound]
+        others = [x for x in outputs if self.rebound and id(self.origin(x)[0]) not in self.rebound]
+        for number, tensor in enumerate(rebound):
+            if any(_share(x, tensor) for x in (*others, *rebound[:number])):
+                self.unsupported(ASSIGNED)
+                return
 
     def _through_alias(
         self, tensor: Tensor, part: Tensor | None, value: Value, new: Tensor
@@ -232,3 +255,10 @@ class WritesInside(PartsInside, UnseenWrites):
             key != id(tensor)
             for key in self.written_memory.sharing(tensor, self.written.__getitem__)
         )
+
+
+def _share(one: Tensor, other: Tensor) -> bool:
+    """Have two tensors an element in common, which the run left there?"""
+    if isinstance(one.array, np.ndarray) and isinstance(other.array, np.ndarray):
+        return np.may_share_memory(one.array, other.array)
+    return one._writes is other._writes or one.array is other.array

@@ -18,7 +18,7 @@ from ...runtime.callbacks import pointer_of
 from ...tensor import Tensor
 from ..backward.node import as_before, left_behind
 from ..recording.inputs import Source
-from ..recording.recording import MOVED
+from ..recording.recording import writes_once_moved
 from ..tree.segments import Runner
 from ..tree.tree import Leaf
 from .ending import ALIASED, KIN, Ending, NotReplayable, Overtaken, start
@@ -153,13 +153,13 @@ class EffectsWriter(_ReplayWriter):
         #: Of tensors that have one new value, the last lends its memory to it (`segments.overwritable`).
         lent = {new: target for target, new, _ in ending.writes if new in in_place}
         for target, new, count in ending.writes:
-            if count == MOVED:
+            moved = writes_once_moved(count)
+            if moved is not None:
                 self.add(f"t{target}.data = {positions[new]}.detach().clone()")
-                continue
-            if lent.get(new) != target:
+            elif lent.get(new) != target:
                 self.add(f"copyto(t{target}.array, {positions[new]}.array)")
-            if count:
-                self.add(f"t{target}._writes.value += {count}")
+            if moved or count > 0:
+                self.add(f"t{target}._writes.value += {moved or count}")
         for target, count in ending.turned:
             self.add(f"t{target}._writes.value += {count}")
 

@@ -19,7 +19,7 @@ from ...runtime.callbacks import pointer_of
 from ...tensor import Tensor
 from ...tensor_core import Version
 from ..recording.inputs import Source
-from ..recording.recording import MOVED, OutputRecipe
+from ..recording.recording import OutputRecipe, writes_once_moved
 from ..recording.spent import Spent, SpentBackward
 from ..tree.tree import Leaf
 
@@ -151,8 +151,10 @@ class Ending:
         """Write to the tensors the run wrote to."""
         for target, new, count in self.writes:
             destination, source = environment[target], environment[new]
-            if count == MOVED:
+            moved = writes_once_moved(count)
+            if moved is not None:
                 destination.data = source.detach().clone()  # which nobody else has
+                destination._writes.value += moved
                 continue
             if source is not destination:
                 write_into(destination.array, source.array)

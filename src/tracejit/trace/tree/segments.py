@@ -25,7 +25,6 @@ from ...tensor import Tensor
 from ...types import Shape, TensorType
 from ..numbers.numbers import NumberGuard
 from ..recording.dump import dump_program
-from ..recording.recording import MOVED
 from .tree import Leaf, Segment, needed_after
 
 Environment = list[Any]
@@ -329,7 +328,7 @@ def overwritable(leaf: Leaf) -> dict[Value, Value]:
     held = {r.value for r in leaf.recording.outputs}
     if leaf.backward:
         held.update(leaf.backward.saved, leaf.backward.checked_outputs)
-    held.update(new for _, new, count in leaf.recording.writes if count == MOVED)
+    held.update(new for _, new, count in leaf.recording.writes if count < 0)
     return {new: old for old, new, *_ in leaf.recording.writes if new not in held}
 
 

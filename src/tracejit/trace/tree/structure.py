@@ -21,7 +21,6 @@ from ...symbols import SMALLEST
 from ...types import Shape, TensorType
 from ..numbers.numbers import NumberGuard
 from ..recording.inputs import Signature, Source
-from ..recording.recording import MOVED
 from ..sizes.found_sizes import Registry, has_extents, plain
 from ..sizes.told_sizes import Mapped, Told
 from .tree import Finding, Leaf, Segment
@@ -194,7 +193,7 @@ def _finding_key(finding: Finding, numbers: dict[Value, int], sizes: Sizes) -> A
 def _leaf_key(leaf: Leaf, numbers: Mapping[Value, int]) -> tuple[Any, ...]:
     found = leaf.recording
     outputs = tuple([(r.kind, numbers[r.value], r.requires_grad) for r in found.outputs])
-    writes = tuple([(numbers[old], numbers[new], n == MOVED) for old, new, n in found.writes])
+    writes = tuple([(numbers[old], numbers[new], n < 0) for old, new, n in found.writes])
     return outputs, writes
 
 

@@ -22,7 +22,7 @@ from ...types import Scalar, TensorType
 from ..backward.freeing import History, Part, Parts, moved_bits
 from ..numbers.numbers import ItemRead, Number, NumberGuard, item_of, outcome_key
 from ..recording.inputs import Signature
-from ..recording.recording import MOVED, Recording
+from ..recording.recording import Recording
 
 #: The only way on from a found size.
 FOUND = "found"
@@ -68,7 +68,7 @@ class Leaf:
     @cached_property
     def moved(self) -> frozenset[Value]:
         """Inputs that the call gives other memory: passes to come read what was in the old one."""
-        return frozenset(old for old, _, count in self.recording.writes if count == MOVED)
+        return frozenset(old for old, _, count in self.recording.writes if count < 0)
 
     @cached_property
     def checked(self) -> tuple[tuple[Value, int], ...]:
