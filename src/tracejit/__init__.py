@@ -150,8 +150,7 @@ from .random import (
 )
 from .runtime.eager import draws as _draws  # noqa: F401  (lets random sources draw on devices)
 from .runtime.eager import fourier as _fourier  # noqa: F401  (Fourier transforms of short rows)
-from .runtime.eager import functions as _kernels  # noqa: F401  (special functions of large arrays)
-from .runtime.eager import printed as _printed  # noqa: F401  (elementwise ops of large arrays)
+from .runtime.eager import printed as _kernels  # noqa: F401  (functions and elementwise ops of large arrays)
 from .runtime.eager import row_orders as _row_orders  # noqa: F401  (orders of short rows)
 from .runtime.eager import side_by_side as _side_by_side  # noqa: F401  (batches of small matrices)
 from .serialization import load, save
