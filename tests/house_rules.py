@@ -18,7 +18,17 @@ LAYERS: dict[str, int] = {
         ("dtypes", "config", "errors", "types", "modes", "device", "layout", "meta"), 0
     ),
     **dict.fromkeys(
-        ("backoff", "bytecode", "extents", "generated", "locks", "polynomial", "sizes"), 0
+        (
+            "backoff",
+            "bytecode",
+            "determinism",
+            "extents",
+            "generated",
+            "locks",
+            "polynomial",
+            "sizes",
+        ),
+        0,
     ),
     "retired": 0,
     "varying": 0,

@@ -74,6 +74,13 @@ from .autograd import (
     set_grad_enabled,
 )
 from .cuda.precision import get_float32_matmul_precision, set_float32_matmul_precision
+from .determinism import (
+    are_deterministic_algorithms_enabled,
+    get_deterministic_debug_mode,
+    is_deterministic_algorithms_warn_only_enabled,
+    set_deterministic_debug_mode,
+    use_deterministic_algorithms,
+)
 from .device import device
 from .dtypes import (
     DType,
@@ -155,19 +162,14 @@ from .runtime.eager import row_orders as _row_orders  # noqa: F401  (orders of s
 from .runtime.eager import side_by_side as _side_by_side  # noqa: F401  (batches of small matrices)
 from .serialization import load, save
 from .settings import (
-    are_deterministic_algorithms_enabled,
     get_default_device,
-    get_deterministic_debug_mode,
     get_num_interop_threads,
     get_num_threads,
-    is_deterministic_algorithms_warn_only_enabled,
     set_default_device,
     set_default_tensor_type,
-    set_deterministic_debug_mode,
     set_flush_denormal,
     set_num_interop_threads,
     set_num_threads,
-    use_deterministic_algorithms,
 )
 from .tensor import Tensor
 from .tensor import install_methods as _install
@@ -181,28 +183,12 @@ if _TYPE_CHECKING:
 _install()
 
 #: Modules that are imported when they are asked for.
-_LATE = (
-    *(
-        "_C",
-        "_dynamo",
-        "_inductor",
-        "distributed",
-        "distributions",
-        "fx",
-        "hub",
-        "jit",
-        "multiprocessing",
-    ),
-    *(
-        "__config__",
-        "_tensor_str",
-        "library",
-        "profiling",
-        "quasirandom",
-        "signal",
-        "storage",
-        "testing",
-    ),
+_LATE = frozenset(
+    (
+        *("_C", "__config__", "_dynamo", "_inductor", "_tensor_str", "distributed"),
+        *("distributions", "fx", "hub", "jit", "library", "multiprocessing", "profiling"),
+        *("quasirandom", "signal", "storage", "testing"),
+    )
 )
 #: Names of such modules that are names of this one, too: all of the compiler comes with them.
 _LATE_NAMES = {"CompiledFunction": "jit", "compile": "jit", "profile": "profiling"}
@@ -252,6 +238,11 @@ _collection.as_before()
 _load_early()
 
 __all__ = [
+    "are_deterministic_algorithms_enabled",
+    "get_deterministic_debug_mode",
+    "is_deterministic_algorithms_warn_only_enabled",
+    "set_deterministic_debug_mode",
+    "use_deterministic_algorithms",
     "CompiledFunction",
     "Generator",
     "OutOfMemoryError",
@@ -264,7 +255,6 @@ __all__ = [
     "__version__",
     "accelerator",
     "amp",
-    "are_deterministic_algorithms_enabled",
     "as_tensor",
     "asarray",
     "autocast",
@@ -310,7 +300,6 @@ __all__ = [
     "get_autocast_dtype",
     "get_autocast_gpu_dtype",
     "get_default_device",
-    "get_deterministic_debug_mode",
     "get_default_dtype",
     "get_device",
     "get_float32_matmul_precision",
@@ -332,7 +321,6 @@ __all__ = [
     "is_autocast_enabled",
     "is_complex",
     "is_floating_point",
-    "is_deterministic_algorithms_warn_only_enabled",
     "is_grad_enabled",
     "is_inference",
     "is_inference_mode_enabled",
@@ -367,7 +355,6 @@ __all__ = [
     "set_default_device",
     "set_default_dtype",
     "set_default_tensor_type",
-    "set_deterministic_debug_mode",
     "set_float32_matmul_precision",
     "set_flush_denormal",
     "set_grad_enabled",
@@ -392,7 +379,6 @@ __all__ = [
     "uint16",
     "uint32",
     "uint64",
-    "use_deterministic_algorithms",
     "utils",
     "value_and_grad",
     "version",

@@ -11,19 +11,14 @@ from .modes import MODES
 from .tensor_kinds import KINDS, TensorKind
 
 __all__ = [
-    "are_deterministic_algorithms_enabled",
     "get_default_device",
-    "get_deterministic_debug_mode",
     "get_num_interop_threads",
     "get_num_threads",
-    "is_deterministic_algorithms_warn_only_enabled",
     "set_default_device",
     "set_default_tensor_type",
-    "set_deterministic_debug_mode",
     "set_flush_denormal",
     "set_num_interop_threads",
     "set_num_threads",
-    "use_deterministic_algorithms",
 ]
 
 
@@ -48,57 +43,6 @@ def set_num_threads(num: int) -> None:
     from .runtime import threads
 
     threads.set_num_threads(num)
-
-
-def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Accepted and without effect: results never depend on the number of threads or on chance.
-
-    >>> import tracejit as tj
-    >>> tj.use_deterministic_algorithms(True)
-    """
-
-
-def are_deterministic_algorithms_enabled() -> bool:
-    """True: there are no others.
-
-    >>> import tracejit as tj
-    >>> tj.are_deterministic_algorithms_enabled()
-    True
-    """
-    return True
-
-
-def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """False: there is nothing to warn of.
-
-    >>> import tracejit as tj
-    >>> tj.is_deterministic_algorithms_warn_only_enabled()
-    False
-    """
-    return False
-
-
-def set_deterministic_debug_mode(debug_mode: int | str) -> None:
-    """Accepted and without effect, as :func:`use_deterministic_algorithms`. ``RuntimeError`` for another mode.
-
-    >>> import tracejit as tj
-    >>> tj.set_deterministic_debug_mode("error")
-    """
-    if debug_mode not in (0, 1, 2, "default", "warn", "error"):
-        raise RuntimeError(
-            "invalid value of debug_mode, expected one of `default`, `warn`, `error`, 0, 1 or 2, "
-            f"but got {debug_mode}"
-        )
-
-
-def get_deterministic_debug_mode() -> int:
-    """2: results are deterministic or there are none.
-
-    >>> import tracejit as tj
-    >>> tj.get_deterministic_debug_mode()
-    2
-    """
-    return 2
 
 
 def get_num_interop_threads() -> int:

@@ -24,7 +24,7 @@ _ASSIGNED = [0]
 @lru_cache(maxsize=1)
 def asking_functions() -> dict[int, str]:
     """Functions of this package whose answer, or effect, no recording holds: identity of the code -> name."""
-    from ... import printing, random, serialization, settings
+    from ... import determinism, printing, random, serialization, settings
     from ...autograd import handle
     from ...cuda import memory, precision
     from ...tensor_autograd import AutogradMethods
@@ -42,6 +42,7 @@ def asking_functions() -> dict[int, str]:
         (serialization, ("save", "load")),
         (printing, ("set_printoptions", "get_printoptions")),
         (settings, ("get_num_threads",)),
+        (determinism, determinism.__all__),
         (precision, ("get_float32_matmul_precision",)),
         (memory, ("memory_allocated", "max_memory_allocated", "memory_reserved", "mem_get_info")),
     ):
