@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tracejit as tj
+from tracejit.ops.functions.native_forms import NATIVE_FORMS
 from tracejit.ops.keywords import as_called
 from tracejit.ops.table import FUNCTIONS, METHODS, Movement, all_ops
 from tracejit.testing import samples
@@ -18,7 +19,9 @@ X = np.random.default_rng(5).uniform(-2, 2, (3, 4)).astype(np.float32)
 
 def test_every_function_is_a_name_of_the_package() -> None:
     assert set(FUNCTIONS) <= set(tj.__all__)
-    assert all(getattr(tj, name) is as_called(target) for name, target in FUNCTIONS.items())
+    plain = {name: as_called(target) for name, target in FUNCTIONS.items()}
+    assert all(getattr(tj, name) is NATIVE_FORMS.get(name, plain[name]) for name in plain)
+    assert all(getattr(tj.nn.functional, name) is not NATIVE_FORMS[name] for name in NATIVE_FORMS)
     assert all(hasattr(tj.Tensor, name) for name in METHODS)
 
 

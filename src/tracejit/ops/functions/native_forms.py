@@ -11,6 +11,7 @@ from typing import Any
 
 from ..keywords import as_called
 from ..table import FUNCTIONS
+from .normalization import normalized_by_batch
 
 __all__ = ["NATIVE_FORMS"]
 
@@ -69,6 +70,8 @@ def _normalized(name: str, batch: str, args: tuple[Any, ...], options: dict[str,
     if options.pop("cudnn_enabled", None) is not None or len(args) == 9:
         order = ("input", "weight", "bias", "running_mean", "running_var", batch, "momentum", "eps")
         options |= dict(zip(order, args, strict=False))
+        if name == "batch_norm" and len(options) == len(order):
+            return normalized_by_batch(**options)  # with any `eps`
         args = ()
     return _PLAIN[name](*args, **options)
 

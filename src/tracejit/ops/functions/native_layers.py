@@ -15,7 +15,7 @@ from .. import transcendental as t
 from ..table import FUNCTIONS, function
 from .common import Number, Tensor, as_type, constant, shape_of, upcast
 from .convolutions import conv1d
-from .normalization import batch_norm, group_norm, layer_norm, shorten_rows
+from .normalization import group_norm, layer_norm, normalized_by_batch, shorten_rows
 from .norms import vector_norm
 from .reductions import count
 from .sampling import draw_uniform
@@ -105,7 +105,9 @@ def native_batch_norm(
     >>> tj.native_batch_norm(tj.tensor([[1.0], [3.0]]), None, None, None, None, True, 0.1, 0.0)[1:]
     (tensor([2.]), tensor([1.]))
     """
-    found = batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    found = normalized_by_batch(
+        input, running_mean, running_var, weight, bias, training, momentum, eps
+    )
     if not training:
         empty = s.full(shape=(0,), value=0, dtype=input.dtype)
         return found, empty, empty

@@ -290,6 +290,27 @@ def batch_norm(
     """
     if training and eps <= 0.0:
         raise ArgumentValueError(f"batch_norm eps must be positive during training, but got {eps}")
+    return normalized_by_batch(
+        input, running_mean, running_var, weight, bias, training, momentum, eps
+    )
+
+
+def normalized_by_batch(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> Tensor:
+    """:func:`batch_norm` with any ``eps``.
+
+    >>> import tracejit as tj
+    >>> normalized_by_batch(tj.tensor([[1.0], [3.0]]), None, None, None, None, True, 0.1, 0.0).flatten()
+    tensor([-1.,  1.])
+    """
     if (running_mean is None) != (running_var is None):
         raise ArgumentValueError(
             "running_mean and running_var must either both be None or neither be None"
