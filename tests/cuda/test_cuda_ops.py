@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import simulator
 from ptx_text import assert_sound
+from test_compiled_ops import INTEGERS, MAY_RAISE, _integer_case, reversed_strides
 
 from compiled_tools import assert_close
-from test_compiled_ops import INTEGERS, MAY_RAISE, _integer_case, reversed_strides
 from tracejit import dtypes
 from tracejit.codegen.scalar import printable
 from tracejit.ir.builder import Builder

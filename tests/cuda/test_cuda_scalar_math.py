@@ -9,9 +9,9 @@ import numpy as np
 import ptx_machine
 import pytest
 from ptx_text import assert_sound
+from test_scalar_math_compiled import WHOLE, mixed_operands
 
 from scalar_tools import DTYPES, same_bits, special_values
-from test_scalar_math_compiled import WHOLE, mixed_operands
 from tracejit.codegen.cuda.functions import FUNCTIONS, divisor
 from tracejit.codegen.cuda.lower import LIBRARY
 from tracejit.codegen.cuda.ptx import ptx
