@@ -36,9 +36,8 @@ def walk_compiled(
     walked = _walked[mode] = _walked.get(mode, 0) + gates.shape[0]
     if walked <= PATIENCE:
         return None
-    given = [w for w in weights if w is not None]
     walk = _walk(mode, back, *[w is not None for w in weights])
-    outputs, *end = walk(gates, *state, *given)
+    outputs, *end = walk(gates, *state, *weights.present())
     return outputs, tuple(end)
 
 
@@ -48,9 +47,7 @@ def _serves(*tensors: Any) -> bool:
         return False
     if config.disabled or MODES.autocast is not None or not tensors[0].shape[0]:
         return False
-    if (
-        are_deterministic_algorithms_enabled()
-    ):  # which gives equal bits to equal calls, early and late ones
+    if are_deterministic_algorithms_enabled():  # equal calls have equal bits, early and late
         return False
     return all(x is None or (isinstance(x, Tensor) and x.device.type == "cpu") for x in tensors)
 
@@ -61,12 +58,12 @@ def _walk(mode: str, back: bool, *there: bool) -> Callable[..., tuple[Any, ...]]
     from ..jit import compile
 
     step, count = KINDS[mode][1], sum(there)
+    places = StepWeights(*[one or None for one in there])
 
     def walk(gates: Any, *tensors: Any) -> tuple[Any, ...]:
-        given = iter(tensors[len(tensors) - count :])
-        weights = StepWeights(*[next(given) if one else None for one in there])
-        state = tensors[: len(tensors) - count]
-        outputs, end = walk_batch(step, gates, state, weights, None, back)
+        first = len(tensors) - count
+        weights = places.with_present(tensors[first:])
+        outputs, end = walk_batch(step, gates, tensors[:first], weights, None, back)
         return outputs, *end
 
     compiled: Callable[..., tuple[Any, ...]] = compile(walk, dynamic=True)

@@ -22,6 +22,15 @@ class StepWeights(NamedTuple):
     b_hh: Any
     w_hr: Any = None
 
+    def present(self) -> list[Any]:
+        """Those that the layer has."""
+        return [w for w in self if w is not None]
+
+    def with_present(self, given: Sequence[Any]) -> StepWeights:
+        """The same with others in the places of those that the layer has."""
+        rest = iter(given)
+        return StepWeights(*[None if w is None else next(rest) for w in self])
+
 
 Step = Callable[[Any, State, StepWeights], State]
 
@@ -141,13 +150,12 @@ def _walk_recorded(
         return stack(outputs, 0), end
 
     def one(items: Sequence[Any], now: State, given: Sequence[Any]) -> tuple[Any, State]:
-        rest = iter(given)
-        same = StepWeights(*(None if w is None else next(rest) for w in weights))
+        same = weights.with_present(given)
         (output,), after = walk(step, [items[0]], now, same, list(items[1:]) or None)
         return output, after
 
-    fixed = [w for w in weights if w is not None]
-    found: tuple[Any, State] | None = MODES.recorder.walk(run, one, stacks, state, fixed)
+    found: tuple[Any, State] | None
+    found = MODES.recorder.walk(run, one, stacks, state, weights.present())
     return run() if found is None else found
 
 

@@ -55,29 +55,19 @@ class Walk:
             raise TypeError("what a step hands on has another type than what it is given")
         return builder.finish([*after, collected])
 
-    def loop(
-        self, values: Sequence[Value], scope: Any, wanted: Sequence[bool], known: Value | None
-    ) -> Value | None:
-        """The statement of the loop on ``values``, of which those ``wanted`` get gradients; None where it is Python's.
-
-        Besides what the walk collects, that is what ``known`` collects, the same loop in an earlier recording, or else
-        what a backward pass reads.
-        """
-        graph = self.round([v.spec for v in values], scope)
-        count = values[-1].spec.shape[0]
-        few = type(count) is int and count < MIN_ROUNDS
-        if few or not all(map(is_native, graph.values)):
-            return None
-        if known is None:
-            kept = self._read_by_backward(values, wanted)
-        else:
-            kept = _positions(body_of(known), body_of(known).outputs[self.carried + 1 :])
+    def loop(self, graph: Graph, values: Sequence[Value], kept: Sequence[int]) -> Value:
+        """The statement of the loop of a round on ``values``, which collects also these of its inputs and values."""
         there = (*graph.inputs, *graph.values)
         outputs = (*graph.outputs, *(there[i] for i in kept))
         body = Graph(graph.name, graph.inputs, graph.body, outputs)
-        return loop_value(*self.parts(values), body, count)
+        return loop_value(*self.parts(values), body, values[-1].spec.shape[0])
 
-    def _read_by_backward(self, values: Sequence[Value], wanted: Sequence[bool]) -> list[int]:
+    def collected(self, loop: Value) -> list[int]:
+        """Which inputs and values of a round a loop collects besides what the walk does."""
+        graph = body_of(loop)
+        return _positions(graph, graph.outputs[self.carried + 1 :])
+
+    def read_by_backward(self, values: Sequence[Value], wanted: Sequence[bool]) -> list[int]:
         """Which inputs and values of a round a loop collects, too: chosen for the sizes of this call, right for all."""
         if not any(wanted):
             return []
@@ -97,13 +87,18 @@ def _positions(graph: Graph, values: Sequence[Value]) -> list[int]:
     return [places[v] for v in values]
 
 
-def loop_key(loop: Value) -> Any:
+def is_native_walk(graph: Graph, count: Any) -> bool:
+    """Can a native loop run so many rounds, and is that worth it?"""
+    few = type(count) is int and count < MIN_ROUNDS
+    return not few and all(map(is_native, graph.values))
+
+
+def walk_key(graph: Graph, values: Sequence[Value]) -> Any:
     """What two walks have in common that are one statement; not as text, for which sizes would have to be numbers."""
-    graph = body_of(loop)
     numbers = {v: n for n, v in enumerate((*graph.inputs, *graph.values))}
     lines = []
     for v in graph.values:
         operands = [numbers[x] if isinstance(x, Value) else attribute_key(x) for x in v.operands]
         lines.append((v.op.name if v.op else "", *operands, *attribute_keys(v)))
-    count = attribute_key(loop.attributes["count"])
-    return "walk", *lines, *loop.operands, count, *(numbers[x] for x in graph.outputs)
+    count = attribute_key(values[-1].spec.shape[0])
+    return "walk", *lines, *values, count, *(numbers[x] for x in graph.outputs)

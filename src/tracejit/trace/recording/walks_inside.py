@@ -24,7 +24,7 @@ from ...ops import elementwise
 from ...passes.gradient.gradient import storage
 from ...tensor import Tensor
 from ..sizes.found_sizes import has_extents, user_line
-from .walks import State, Step, Walk, loop_key
+from .walks import State, Step, Walk, is_native_walk, walk_key
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -109,15 +109,16 @@ class WalksInside:
 
     def _loop(self, walk: Walk, tensors: Sequence[Tensor], values: Sequence[Value]) -> Value | None:
         """The statement of the loop, the same one in every run that comes by."""
-        wanted = [MODES.grad and x._requires_grad for x in tensors]
-        new = walk.loop(values, self.scope, [], None)
-        if new is None:
+        graph = walk.round([v.spec for v in values], self.scope)
+        if not is_native_walk(graph, values[-1].spec.shape[0]):
             return None
-        key = loop_key(new)
+        key = walk_key(graph, values)
         known = self.signature.loops.get(key)
-        if known is not None or any(wanted):
-            new = walk.loop(values, self.scope, wanted, known)
-        assert new is not None
+        if known is None:  # what is collected must not depend on the sizes of later calls
+            kept = walk.read_by_backward(values, [MODES.grad and x._requires_grad for x in tensors])
+        else:
+            kept = walk.collected(known)
+        new = walk.loop(graph, values, kept)
         new.line = self.line or user_line()
         known = self.signature.loops.setdefault(key, new)
         # The same, in symbols of the present recording.
