@@ -280,7 +280,7 @@ def make_module() -> tuple[Module, dict[str, types.ModuleType]]:
     path = "cupy.lib.stride_tricks"
     tricks = types.SimpleNamespace(as_strided=Function(np.lib.stride_tricks.as_strided, path))
     module.lib = types.SimpleNamespace(stride_tricks=tricks)
-    names = ("inv", "solve", "det", "slogdet", "cholesky", "eig", "eigh", "qr", "svd")
+    names = ("inv", "solve", "det", "slogdet", "cholesky", "eig", "eigh", "eigvalsh", "qr", "svd")
     module.linalg = types.SimpleNamespace(
         **{n: Function(_unwatched(getattr(np.linalg, n)), "cupy.linalg", n) for n in names}
     )
