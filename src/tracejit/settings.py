@@ -37,6 +37,8 @@ def get_num_threads() -> int:
 def set_num_threads(num: int) -> None:
     """Run kernels on ``num`` threads from now on. Raises ``ValueError`` unless it is a positive integer.
 
+    What was compiled before, and needs memory for each thread, stays with as many as there are CPUs, or were set then.
+
     >>> import tracejit as tj
     >>> tj.set_num_threads(tj.get_num_threads())
     """

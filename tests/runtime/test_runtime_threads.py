@@ -14,7 +14,14 @@ import pytest
 from launch_tools import ADD, SLOW, kernel, moments_during
 from process_tools import python
 from tracejit.runtime import threads
-from tracejit.runtime.launcher import COARSE, RELEASE_GIL, Step, build_table, pack_slots
+from tracejit.runtime.launcher import (
+    COARSE,
+    RELEASE_GIL,
+    Step,
+    build_table,
+    for_workers,
+    pack_slots,
+)
 
 # Notes per index the worker, and the start of its range: what a test needs to see the splitting.
 MARK = """
@@ -69,6 +76,26 @@ def test_chunks_are_multiples_of_the_grain(
     starts = np.unique(start)
     assert starts.tolist() == list(range(0, n, n // chunks))
     assert set(who.tolist()) <= {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("flags", [0, COARSE])
+@pytest.mark.parametrize("most", [1, 2, 3, 7])
+def test_no_more_workers_take_part_than_have_memory(four_threads, flags: int, most: int) -> None:
+    slow_mark = kernel(SLOW_MARK)
+    x, who = np.zeros(64, dtype=np.int64), np.full(64, -1)
+    step = Step(slow_mark, [(0, 0), (1, 0), (-1, 30_000)], (-1, 64), 1, flags | for_workers(most))
+    whole = Step(slow_mark, [(0, 0), (1, 0), (-1, 30_000)], (-1, 64), 1, flags)
+    table = build_table([step, whole])
+    met: set[int] = set()
+    for _ in range(20):
+        before, who[:] = x.copy(), -1
+        assert table.run_slots(0, 1, x.ctypes.data, who.ctypes.data) == 0
+        assert (x != before).all()
+        assert 0 <= who.min() <= who.max() < most
+        met |= set(who.tolist())
+        assert table.run_slots(1, 2, x.ctypes.data, who.ctypes.data) == 0
+        assert 0 <= who.min() <= who.max() < 4
+    assert len(met) > 1 or most == 1
 
 
 def test_a_range_within_the_grain_stays_on_the_caller(mark: int, four_threads) -> None:

@@ -59,6 +59,11 @@ class Function:
     grain: int
 
     @property
+    def is_per_worker(self) -> bool:
+        """Has each worker temporary memory of its own?"""
+        return any(isinstance(p, Scratch) and p.per_worker for p in self.parameters)
+
+    @property
     def named_parameters(self) -> dict[str, Parameter]:
         """What its parameters stand for, by their names in the text; the range and the worker are left out."""
         return dict(zip(_PARAMETER.findall(self.source), self.parameters, strict=False))

@@ -38,6 +38,7 @@ __all__ = [
     "Until",
     "build_table",
     "failure",
+    "for_workers",
     "is_other_form",
     "make_table",
     "pack_slots",
@@ -54,6 +55,8 @@ COARSE = 2
 BLAS = 4
 #: Flag of open loops that end with a true value.
 _UNTIL_TRUE = 8
+#: The bit of a step's flags from which on there is how many workers may take part, 0 for all.
+_WORKERS = 8
 #: Grain of a step that always runs in one call on the calling thread.
 SERIAL = 1 << 62
 
@@ -78,6 +81,17 @@ class Step:
     grain: int = SERIAL
     flags: int = 0
     increments: Sequence[tuple[int, int]] = ()
+
+
+def for_workers(count: int) -> int:
+    """The flags of a step that has memory for so many workers only, each with its own part.
+
+    More take no part in it: there may be more threads when it runs than when it was planned.
+
+    >>> COARSE + for_workers(3)
+    770
+    """
+    return count << _WORKERS
 
 
 def is_other_form(item: object) -> bool:

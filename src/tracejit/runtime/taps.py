@@ -20,7 +20,7 @@ from ..codegen.products.vector_machine import Machine, vector_machine
 from ..passes.windows.strips import at_most
 from ..sizes import call
 from .ahead import NONE, Ahead
-from .launcher import COARSE, RELEASE_GIL, Step
+from .launcher import COARSE, RELEASE_GIL, Step, for_workers
 from .machine_code.vector_modules import VectorModule, address
 
 __all__ = ["TapStep", "Work", "scratch_bytes", "tap_module", "tap_step"]
@@ -69,15 +69,17 @@ def tap_step(
     offsets: Sequence[int],
     work: Work,
     moved: tuple[Any, Any, Any],
+    workers: int,
     ahead: Ahead = NONE,
 ) -> TapStep:
     """The step of ``tap_products`` or ``tap_weights``, as ``name`` says.
 
     ``words`` are its arguments in the order of ``PRODUCT_WORDS`` or ``WEIGHT_WORDS``, ``offsets`` what comes after
-    them, ``moved`` the bytes of operands and result; its code may be compiled ``ahead``.
+    them, ``moved`` the bytes of operands and result, ``workers`` those that have a part of the scratch; its code may be
+    compiled ``ahead``.
 
     >>> if vector_machine() is not None:
-    ...     step = tap_step("tap_weights", "f32", [], [], Work(1, 144, 1, 3, 3, 16), (0, 0, 0))
+    ...     step = tap_step("tap_weights", "f32", [], [], Work(1, 144, 1, 3, 3, 16), (0, 0, 0), 2)
     ...     assert step.extent == (-1, -(-144 // vector_machine().rows))
     """
     found = vector_machine()
@@ -89,7 +91,7 @@ def tap_step(
         extent, grain, release = call(_divide_few, *_strip(found, size), *work)
     else:
         extent, grain, release = call(_divide, int(is_products), *_block(found, size), *work)
-    flags = release + (0 if is_products else COARSE)
+    flags = release + (0 if is_products else COARSE) + for_workers(workers)
     arguments = [*words, *((-1, offset) for offset in offsets)]
     return TapStep(
         address(tap_module(code, dtype), ahead),

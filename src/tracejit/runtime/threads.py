@@ -25,7 +25,7 @@ from tracejit.runtime.native.launcher_ir import CONTEXT, MASK_BYTES, POOL, POOL_
 from tracejit.runtime.native.native import context, native, set_context
 from tracejit.runtime.occupied import is_occupied, watchers
 
-__all__ = ["MAX_THREADS", "get_num_threads", "set_num_threads"]
+__all__ = ["MAX_THREADS", "get_num_threads", "planned_workers", "set_num_threads"]
 
 _log = logging.getLogger("tracejit.threads")
 
@@ -123,6 +123,15 @@ def get_num_threads() -> int:
     if _configured == 0:
         _configure(config.default_threads())
     return int(context[CONTEXT["threads"]])
+
+
+def planned_workers() -> int:
+    """For how many workers memory is planned: for all there are now, or would be by default.
+
+    >>> planned_workers() >= get_num_threads()
+    True
+    """
+    return min(max(get_num_threads(), config.default_threads()), MAX_THREADS)
 
 
 def set_num_threads(threads: int) -> None:

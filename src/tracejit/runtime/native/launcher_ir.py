@@ -39,7 +39,8 @@ __all__ = [
 # pairs of each step's arguments, and right behind them its increments if it has any. A loop's row
 # comes before the rows of its steps; it has no fn, and the number of steps in place of n_args.
 HEADER_WORDS = 4  # n_rows, max_args, context address, slots needed
-# fn, first_arg, n_args, extent_slot, extent_value, grain, flags, first_increment (0: none)
+# fn, first_arg, n_args, extent_slot, extent_value, grain, flags, first_increment (0: none); in the flags from
+# bit 8 on: how many workers may take part (0: all)
 # 0, end, n_steps, count_slot, count_value, n_after, flags, 0: `end` is where the address of the byte
 # that ends the loop stands, and behind it its increments, among the pairs (0: none)
 STEP_WORDS = 8
@@ -92,6 +93,7 @@ POOL = {
     "job_extent": 34,
     "job_chunk": 35,
     "job_float_mode": 36,  # of the thread that runs the job
+    "job_workers": 37,  # those with a number below this take part
     "error": 40,
 }
 MASK_BYTES = 128  # of one CPU set: 1024 CPUs

@@ -24,6 +24,7 @@ done:
 }
 
 ; Run chunks of the open job until none is left: first the own ones, then the others'.
+;   if (worker >= threads) return;                         -- there are more than the job has memory for
 ;   for (k = 0; k < threads; k++) {
 ;     cell = cells[(worker + k) % threads];
 ;     while (cell.next < cell.end && (c = cell.next++) < cell.end) {
@@ -32,8 +33,11 @@ done:
 ;   } }
 define internal void @work(ptr %pool, i64 %worker) nounwind {
 entry:
-  %threads.p = getelementptr i64, ptr %pool, i64 9
+  %threads.p = getelementptr i64, ptr %pool, i64 37
   %threads = load i64, ptr %threads.p
+  %wanted = icmp slt i64 %worker, %threads
+  br i1 %wanted, label %begin, label %done
+begin:
   %fn.p = getelementptr i64, ptr %pool, i64 32
   %fn = load ptr, ptr %fn.p
   %args.p = getelementptr i64, ptr %pool, i64 33
@@ -45,7 +49,7 @@ entry:
   %error.p = getelementptr i64, ptr %pool, i64 40
   br label %victim
 victim:
-  %k = phi i64 [ 0, %entry ], [ %k.next, %victim.done ]
+  %k = phi i64 [ 0, %begin ], [ %k.next, %victim.done ]
   %sum = add i64 %worker, %k
   %wraps = icmp sge i64 %sum, %threads
   %wrapped = sub i64 %sum, %threads
@@ -237,14 +241,15 @@ done:
   ret void
 }
 
-; Run one kernel over [0, extent) with every thread that shows up.
+; Run one kernel over [0, extent) with every thread that shows up, of the first `most` (0: of all).
 ;   if (!try_lock(busy)) return fn(args, 0, extent, 0);        -- another caller has the pool
+;   if (most) threads = min(threads, most);
 ;   per = ceil(extent / (coarse ? threads : 4 * threads));
 ;   chunk = max(1, ceil(per / grain)) * grain;  n = ceil(extent / chunk);
 ;   cells[v] = { ceil(n * v / threads), ceil(n * (v + 1) / threads) };
 ;   open the job; spread and wake sleepers; work(pool, 0); close it; wait for those inside; unlock;
 define internal i32 @parallel(ptr %pool, ptr %fn, ptr %args, i64 %extent, i64 %grain,
-                              i1 %coarse) nounwind {
+                              i1 %coarse, i64 %most) nounwind {
 entry:
   %busy.p = getelementptr i64, ptr %pool, i64 24
   %pair = cmpxchg ptr %busy.p, i64 0, i64 1 acquire monotonic
@@ -255,7 +260,10 @@ serial:
   ret i32 %code.serial
 plan:
   %threads.p = getelementptr i64, ptr %pool, i64 9
-  %threads = load i64, ptr %threads.p
+  %all = load i64, ptr %threads.p
+  %most.less = sub i64 %most, 1                            ; 0: more than any
+  %few = icmp ult i64 %most.less, %all
+  %threads = select i1 %few, i64 %most, i64 %all
   %threads4 = shl i64 %threads, 2
   %parts = select i1 %coarse, i64 %threads, i64 %threads4
   %extent.up = add i64 %extent, %parts
@@ -294,6 +302,8 @@ open:
   store i64 %extent, ptr %extent.p
   %chunk.p = getelementptr i64, ptr %pool, i64 35
   store i64 %chunk, ptr %chunk.p
+  %workers.p = getelementptr i64, ptr %pool, i64 37
+  store i64 %threads, ptr %workers.p
   %error.p = getelementptr i64, ptr %pool, i64 40
   store i64 -1, ptr %error.p
   %mode.p = getelementptr i64, ptr %pool, i64 36

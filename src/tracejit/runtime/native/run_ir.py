@@ -103,7 +103,7 @@ done:
 ;   pack(...);  extent = resolve(...);  if (extent <= 0) return 0;
 ;   if (extent > grain || flags & 1) release(gil);
 ;   if (extent > grain && threads > 1 && (pool || !looping)) { if (!pool) return -1;
-;                                                              code = parallel(...); }
+;                                                              code = parallel(..., flags >> 8); }
 ;   else code = fn(args, 0, extent, 0);
 ;   return code;                                           -- as an unsigned number
 define internal i64 @step(ptr %table, ptr %context, ptr %row, ptr %slots, ptr %gil, ptr %args,
@@ -161,8 +161,9 @@ pooled.blas:
 pooled.call:
   %coarse.bit = and i64 %flags, 2
   %coarse = icmp ne i64 %coarse.bit, 0
+  %most = lshr i64 %flags, 8
   %code.pooled = call i32 @parallel(ptr %pool, ptr %fn, ptr %args, i64 %extent, i64 %grain,
-                                    i1 %coarse) noinline
+                                    i1 %coarse, i64 %most) noinline
   br label %ran
 ran:
   %code = phi i32 [ %code.serial, %serial.call ], [ %code.pooled, %pooled.call ]

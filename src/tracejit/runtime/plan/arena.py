@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...extents import Extent, Extents, hint, is_symbolic
+from ..threads import planned_workers
 
 ALIGN = 64
 
@@ -23,6 +24,8 @@ class Arena:
     """
 
     def __init__(self) -> None:
+        #: How many workers have a part where each needs its own; steps with such parts take no more than these.
+        self.workers = planned_workers()
         self.events: list[int] = []  # the number of a block taken, or ~number of one given back
         self.sizes: list[int] = []
         self.offsets: list[int] = []

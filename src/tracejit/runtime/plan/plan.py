@@ -23,10 +23,9 @@ from ...types import Shape, TensorType
 from ..ahead import Ahead
 from ..assembly import Placed, assemble
 from ..blas import find_blas
-from ..launcher import COARSE, Loop, Step, is_other_form
+from ..launcher import COARSE, Loop, Step, for_workers, is_other_form
 from ..machine_code import kernels
 from ..streaming import function_address
-from ..threads import get_num_threads
 from ..tiled.tile_runs import TileRun, find_tile_runs
 from ..tiled.tiles import FIRST_WINDOW
 from .arena import Arena, aligned
@@ -270,7 +269,8 @@ class Planner:
             given = [self.parameter(owner, p, temporary) for p in function.parameters]
             grain = largest(1, function.grain)
             here = function_address(code, address, self.slots) if self.held is None else address
-            self.items.append(Step(here, given, (-1, function.extent), grain, flags))
+            most = for_workers(self.arena.workers) if function.is_per_worker else 0
+            self.items.append(Step(here, given, (-1, function.extent), grain, flags | most))
         for key in temporary:
             if self.held is None:
                 self.arena.give((owner, key))
@@ -285,7 +285,7 @@ class Planner:
         if isinstance(parameter, Pointer):
             return self.argument(self.slots[parameter.value], parameter.offset)
         if parameter.key not in temporary:
-            count = parameter.count * (get_num_threads() if parameter.per_worker else 1)
+            count = parameter.count * (self.arena.workers if parameter.per_worker else 1)
             nbytes = count * parameter.dtype.itemsize
             temporary[parameter.key] = self.arena.take(nbytes, (group, parameter.key))
         return self.argument(Slot("arena", 0, temporary[parameter.key]), 0)

@@ -11,7 +11,6 @@ from ...ops.taps import tap_products, tap_weights
 from ...passes.windows.strips import equal
 from ...types import Shape
 from ..taps import Work, scratch_bytes, tap_step
-from ..threads import get_num_threads
 from .arena import aligned
 from .records import Slot
 
@@ -87,7 +86,8 @@ def plan_taps(planner: Planner, value: Value) -> None:
     rows = (value if value.op is tap_products else other).spec.shape[1] // groups
     each = aligned(scratch_bytes(value.op.name, dtype.short, count, rows))
     key = (value, "scratch")
-    scratch = planner.arena.take(get_num_threads() * each, key)
+    workers = planner.arena.workers
+    scratch = planner.arena.take(workers * each, key)
     words = [
         _address(planner, x),
         _address(planner, other),
@@ -101,7 +101,7 @@ def plan_taps(planner: Planner, value: Value) -> None:
     if value.op is tap_products:
         after = (*offsets, *_weight_offsets(other, planner.layouts(other)))
     work = Work(groups, count, x.spec.shape[0] * planes, lines, width, rows)
-    step = tap_step(value.op.name, dtype.short, words, after, work, moved, planner.ahead)
+    step = tap_step(value.op.name, dtype.short, words, after, work, moved, workers, planner.ahead)
     planner.items.append(step)
     planner.arena.give(key)
 

@@ -9,7 +9,6 @@ from ...ops.shapes import numel
 from ...passes.fusion.groups import root
 from ...types import Shape
 from ..launcher import Step
-from ..threads import get_num_threads
 from ..tiled.tile_runs import TileRun, read_by, stored_by
 from ..tiled.tiles import FIRST_WINDOW, Window, tile_step, units_per_tile
 from .arena import Arena, aligned
@@ -23,7 +22,8 @@ if TYPE_CHECKING:
 def plan_run(planner: Planner, run: TileRun) -> None:
     """Append the tile step of ``run``; its values get their memory."""
     size, offsets, per_worker = _place_inside(planner, run)
-    base = planner.arena.take(get_num_threads() * per_worker, run)
+    workers = planner.arena.workers
+    base = planner.arena.take(workers * per_worker, run)
     arena = planner.slot_base["arena"]
     windows: dict[int, Window] = {}
     for number, (value, offset) in enumerate(offsets.items()):
@@ -36,7 +36,8 @@ def plan_run(planner: Planner, run: TileRun) -> None:
     parts = [item for item in planner.items if isinstance(item, Step)]
     assert len(parts) == run.last - run.first, "a step of a run is more than one native step"
     planner.items, held, planner.held = around, planner.held, None
-    planner.items.append(tile_step(parts, numel(run.units), size, windows, _spared(planner, run)))
+    spared = _spared(planner, run)
+    planner.items.append(tile_step(parts, numel(run.units), size, windows, workers, spared))
     for owner in (*held, run):
         planner.arena.give(owner)
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from ...sizes import call, largest, smallest
 from ..assembled import assembled, process_triple
-from ..launcher import SERIAL, Step
+from ..launcher import BLAS, RELEASE_GIL, SERIAL, Step, for_workers
 from ..machine_code.loader import load_object
 from .tiles_ir import tiles_module_text
 
@@ -47,14 +47,19 @@ class TileStep(Step):
 
 
 def tile_step(
-    parts: Sequence[Step], units: Any, size: Any, windows: Mapping[int, Window], spared: Any
+    parts: Sequence[Step],
+    units: Any,
+    size: Any,
+    windows: Mapping[int, Window],
+    workers: int,
+    spared: Any,
 ) -> TileStep:
     """One step for ``parts``, each over its share of ``units``, ``size`` of them at a time.
 
-    Arguments of the parts in slots of ``windows`` are addresses in a worker's own memory.
+    Arguments of the parts in slots of ``windows`` are addresses in the own memory of one of so many ``workers``.
 
     >>> part = Step(1, [(FIRST_WINDOW, 8), (0, 16)], (-1, 12), 6)
-    >>> step = tile_step([part], 4, 2, {FIRST_WINDOW: Window(3, 64, 1024, 100)}, 0)
+    >>> step = tile_step([part], 4, 2, {FIRST_WINDOW: Window(3, 64, 1024, 100)}, 2, 0)
     >>> step.args[6:], step.extent, step.grain
     ([(3, 72), (-1, 100), (-1, 1024), (0, 16), (-1, 0), (-1, 0)], (-1, 4), 2)
     """
@@ -64,7 +69,7 @@ def tile_step(
     for part in parts:
         each = part.extent[1] // largest(units, 1)
         grain = smallest(grain, -(-part.grain // largest(each, 1)))
-        flags |= part.flags & ~2
+        flags |= part.flags & (RELEASE_GIL | BLAS)
         words += [(-1, part.fn_address), (-1, each), (-1, len(part.args))]
         for slot, value in part.args:
             window = windows.get(slot)
@@ -79,7 +84,7 @@ def tile_step(
         [*header, *words],
         (-1, units),
         grain,
-        flags,
+        flags | for_workers(workers),
         (),
         tuple(parts),
         spared,
