@@ -298,3 +298,26 @@ def test_devices_have_no_generators_of_their_own() -> None:
     set_device_states(*get_device_states())
     with pytest.raises(ValueError, match="no random generators"):
         set_device_states([0], [tj.ones(1)])
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+@pytest.mark.parametrize("inside", [False, True], ids=["backward outside", "backward inside"])
+def test_parts_run_again_in_the_precision_of_the_call(reentrant: bool, inside: bool) -> None:
+    weight = tj.ones(4, 4, requires_grad=True)
+    dtypes = []
+
+    def part(x: tj.Tensor) -> tj.Tensor:
+        y = x @ weight
+        dtypes.append(y.dtype)
+        return y.tanh()
+
+    for precision in (tj.bfloat16, None):
+        dtypes.clear()
+        x = tj.ones(2, 4, requires_grad=True)
+        with tj.autocast("cpu", precision, enabled=precision is not None):
+            out = checkpoint(part, x, use_reentrant=reentrant)
+        with tj.autocast("cpu", tj.bfloat16, enabled=inside):
+            out.float().sum().backward()
+        assert dtypes == [precision or tj.float32] * 2
+        assert x.grad is not None
+        assert x.grad.dtype is tj.float32

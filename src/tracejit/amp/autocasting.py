@@ -98,7 +98,7 @@ class autocast:  # noqa: N801
 def _apply(op: Op, operands: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     """What ops go through while a thread is inside: products take half precision."""
     target = MODES.autocast
-    if target is not None and op in _PRODUCTS and MODES.builder is None:
+    if target is not None and op in _PRODUCTS:
         operands = tuple(
             cast(x, dtype=target) if isinstance(x, Tensor) and x.dtype in _CAST else x
             for x in operands

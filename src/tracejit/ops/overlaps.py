@@ -48,6 +48,6 @@ def _steps(array: Any) -> list[tuple[int, int]]:
 
 def are_pieces(views: Sequence[Any], name: str) -> None:
     """Note that these views came from one function: autograd cannot follow writes to one of several."""
-    for number, view in enumerate(views) if MODES.grad and MODES.builder is None else ():
-        if view._base is not None:
+    for number, view in enumerate(views) if MODES.grad else ():
+        if getattr(view, "_base", None) is not None:  # no value of a graph
             view._piece = f"Output {number} of {name}"

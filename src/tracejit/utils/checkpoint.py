@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 from weakref import ref
 
+from ..amp.autocasting import autocast
 from ..autograd.grad_mode import enable_grad
 from ..autograd.graph import saved_tensors_hooks
 from ..modes import MODES
@@ -96,6 +97,7 @@ class _Frame:
         self.run = run
         self.context = context
         self.random = get_rng_state() if preserve else None
+        self.precision = MODES.autocast
         self.handles: list[ref[_Handle]] = []
         self.values: dict[int, Any] = {}
 
@@ -143,7 +145,12 @@ class _Frame:
             now = get_rng_state()
             set_rng_state(self.random)
         try:
-            with enable_grad(), saved_tensors_hooks(keep, lambda tensor: tensor), self.context:
+            with (
+                enable_grad(),
+                autocast("cpu", self.precision, enabled=self.precision is not None),
+                saved_tensors_hooks(keep, lambda tensor: tensor),
+                self.context,
+            ):
                 self.run()
         finally:
             if now is not None:

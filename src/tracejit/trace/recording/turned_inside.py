@@ -128,6 +128,8 @@ class TurnedInside:
                 counts[id(origin)] = counts.get(id(origin), 0) + 1
         self.views.pop(id(tensor), None)
         self.reshaped.append(tensor)
+        if self.scope is not None:
+            self.show(tensor, self.value_of(tensor))
 
     def _has_views(self, tensor: Tensor, but: Tensor | None) -> bool:
         """Are there views but one with a history that leads back to ``tensor``, as it is now?"""

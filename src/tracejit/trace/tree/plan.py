@@ -260,7 +260,7 @@ class SymbolicTree:
         while stack:
             old, new = stack.pop()
             if new.empty:
-                self._present(old)
+                self._present(old, as_recorded=True)  # types are found anew, as in that run
                 new.statements = [self.symbols.statement(v) for v in old.statements]
                 self._end(old, new)
             if new.children.keys() - old.children.keys():  # given up for one that takes any value
@@ -284,13 +284,15 @@ class SymbolicTree:
         elif old.leaf is not None:
             new.leaf = self._leaf(old.leaf)
 
-    def _present(self, segment: Segment) -> None:
-        """Make the sizes of a run through ``segment`` the present ones."""
+    def _present(self, segment: Segment, as_recorded: bool = False) -> None:
+        """Make the sizes of a run through ``segment`` the present ones, or typical ones that are like those."""
         leaf = next(iter(segment.leaves()), None)
         found = leaf.recording.sizes if leaf is not None else None
         if found is not None:
             extents = self.symbols.told.extents
-            sizes = found.like(self.told, segment.depth, self.others, self.exactly)
+            sizes: Mapping[int, int] = found.values
+            if not as_recorded:
+                sizes = found.like(self.told, segment.depth, self.others, self.exactly)
             values = {extents[n].symbols[0]: value for n, value in sizes.items() if n in extents}
             revalue(self.scope, values)
 
