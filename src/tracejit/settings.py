@@ -14,12 +14,16 @@ __all__ = [
     "get_default_device",
     "get_num_interop_threads",
     "get_num_threads",
+    "is_warn_always_enabled",
     "set_default_device",
     "set_default_tensor_type",
     "set_flush_denormal",
     "set_num_interop_threads",
     "set_num_threads",
+    "set_warn_always",
 ]
+
+_warn_always = False
 
 
 def get_num_threads() -> int:
@@ -122,3 +126,27 @@ def set_default_device(device: Any) -> None:
     """
     check_default("cpu" if device is None else device)
     DEFAULT.always = index_of("cpu" if device is None else device)
+
+
+def set_warn_always(b: bool, /) -> None:
+    """Kept and without effect: how often a warning is shown, the filters of :mod:`warnings` say.
+
+    Raises ``RuntimeError`` for anything but a bool.
+
+    >>> import tracejit as tj
+    >>> tj.set_warn_always(False)
+    """
+    global _warn_always
+    if not isinstance(b, bool):
+        raise RuntimeError(f"setWarnOnlyOnce expects a bool, but got {type(b).__name__}")
+    _warn_always = b
+
+
+def is_warn_always_enabled() -> bool:
+    """What :func:`set_warn_always` set.
+
+    >>> import tracejit as tj
+    >>> tj.is_warn_always_enabled()
+    False
+    """
+    return _warn_always
