@@ -5,9 +5,10 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from . import settings
+from . import control_flow, settings
 from .amp import questions
 from .autograd import anomaly
+from .nn import recurrent_functions
 
 __all__: list[str] = []
 
@@ -18,7 +19,9 @@ def _from(module: ModuleType, *names: str) -> dict[str, Any]:
 
 
 COLLECTED: dict[str, Any] = {
+    **_from(control_flow),
     **_from(questions),
+    **_from(recurrent_functions),
     **_from(anomaly, "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "set_anomaly_enabled"),
     **_from(settings, "is_warn_always_enabled", "set_warn_always"),
 }

@@ -87,7 +87,7 @@ def get_autocast_cpu_dtype() -> DType:
 
 
 def set_autocast_enabled(*args: Any, **kwargs: Any) -> None:
-    """Switch autocast of a kind of device: ``set_autocast_enabled(device_type, enabled)``; that of GPUs if none is named.
+    """Switch autocast: ``set_autocast_enabled(device_type, enabled)``; that of GPUs if no device is named.
 
     Raises ``TypeError`` for anything but a bool, ``RuntimeError`` for what is no device here.
 
