@@ -6,6 +6,7 @@ from types import ModuleType
 from typing import Any
 
 from . import control_flow, settings
+from . import questions as facts
 from .amp import questions
 from .autograd import anomaly
 from .nn import recurrent_functions
@@ -23,5 +24,6 @@ COLLECTED: dict[str, Any] = {
     **_from(questions),
     **_from(recurrent_functions),
     **_from(anomaly, "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "set_anomaly_enabled"),
-    **_from(settings, "is_warn_always_enabled", "set_warn_always"),
+    **_from(facts, "is_distributed"),
+    **_from(settings, "get_device_module", "is_warn_always_enabled", "set_warn_always"),
 }

@@ -49,9 +49,7 @@ def _check_branches(pred: Any, true_fn: Any, false_fn: Any, operands: Any) -> No
         )
 
 
-def while_loop(
-    cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Sequence[Any]
-) -> Any:
+def while_loop(cond_fn: Any, body_fn: Any, carried_inputs: Any) -> Any:
     """What ``body_fn(*carried)`` makes of ``carried_inputs``, called while ``cond_fn(*carried)`` is true.
 
     Raises ``RuntimeError`` for a condition that is not one element, and for results that are not as what they replace.

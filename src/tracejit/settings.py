@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import dtypes
+from . import cuda, dtypes
+from .absent import cpu
 from .device import DEFAULT, check_default, device, device_at, index_of
 from .errors import ArgumentError
 from .modes import MODES
@@ -12,6 +13,7 @@ from .tensor_kinds import KINDS, TensorKind
 
 __all__ = [
     "get_default_device",
+    "get_device_module",
     "get_num_interop_threads",
     "get_num_threads",
     "is_warn_always_enabled",
@@ -23,6 +25,7 @@ __all__ = [
     "set_warn_always",
 ]
 
+device_kind = device
 _warn_always = False
 
 
@@ -114,6 +117,27 @@ def get_default_device() -> device:
     device(type='cpu')
     """
     return device_at(DEFAULT.index)
+
+
+def get_device_module(device: Any = None) -> Any:
+    """What knows a kind of device: ``cuda`` or ``cpu``; without a name ``cuda`` if there is a GPU.
+
+    Raises ``RuntimeError`` for what is no device.
+
+    >>> import tracejit as tj
+    >>> tj.get_device_module("cuda") is tj.cuda
+    True
+    """
+    if device is None:
+        return cuda if cuda.is_available() else cpu
+    if not isinstance(device, (str, device_kind)):
+        raise RuntimeError(
+            f"Invalid value of device '{device}', expect tracejit.device, str, or None"
+        )
+    kind = device_kind(device).type
+    if kind not in ("cpu", "cuda"):
+        raise RuntimeError(f"Device '{device}' does not have a corresponding module here.")
+    return cpu if kind == "cpu" else cuda
 
 
 def set_default_device(device: Any) -> None:

@@ -159,7 +159,7 @@ def _weights(mode: str, given: dict[str, Any], rows: int, states: State) -> list
         own = params[first : first + count]
         last = own.pop() if projected else None
         shifts = own[2:] if biases else (None, None)
-        found.append(LayerWeights(own[0], own[1], *shifts, last))
+        found.append(LayerWeights._make([*own[:2], *shifts, last]))
     return found
 
 
