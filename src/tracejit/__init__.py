@@ -59,12 +59,6 @@ from .absent import (
     xpu,
 )
 from .amp import GradScaler, autocast
-from .amp.questions import (
-    get_autocast_cpu_dtype,
-    get_autocast_dtype,
-    get_autocast_gpu_dtype,
-    is_autocast_enabled,
-)
 from .autograd import (
     enable_grad,
     inference_mode,
@@ -73,6 +67,7 @@ from .autograd import (
     no_grad,
     set_grad_enabled,
 )
+from .collected import COLLECTED as _COLLECTED
 from .cuda.precision import get_float32_matmul_precision, set_float32_matmul_precision
 from .determinism import (
     are_deterministic_algorithms_enabled,
@@ -231,7 +226,7 @@ newaxis = None
 _PUBLISHED = {name: _as_called(target) for name, target in _ops.table.FUNCTIONS.items()}
 _PUBLISHED |= _NATIVE_FORMS
 globals().update(_PUBLISHED)
-globals().update(_KINDS | _SPARSE)
+globals().update(_KINDS | _SPARSE | _COLLECTED)
 _meet_libraries()
 _grow_old()
 _collection.as_before()
@@ -296,9 +291,6 @@ __all__ = [
     "from_numpy",
     "frombuffer",
     "func",
-    "get_autocast_cpu_dtype",
-    "get_autocast_dtype",
-    "get_autocast_gpu_dtype",
     "get_default_device",
     "get_default_dtype",
     "get_device",
@@ -318,7 +310,6 @@ __all__ = [
     "int32",
     "int64",
     "int8",
-    "is_autocast_enabled",
     "is_complex",
     "is_floating_point",
     "is_grad_enabled",
@@ -384,6 +375,6 @@ __all__ = [
     "version",
     "vmap",
     "xpu",
-    *sorted(_KINDS | _SPARSE),
+    *sorted(_KINDS | _SPARSE | _COLLECTED),
     *sorted(_PUBLISHED),
 ]

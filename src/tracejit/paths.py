@@ -17,7 +17,7 @@ from .autograd.handle import RemovableHandle
 from .cuda import seeds
 from .func import functional_call
 from .made_modules import make_module
-from .nn import lazy, parallel, reductions
+from .nn import lazy, parallel, recurrent_functions, reductions
 from .ops.table import FUNCTIONS
 from .scripting import unchanged
 from .utils import flat_buffers
@@ -69,6 +69,7 @@ def _make_all() -> None:
     make_module("nn.utils.stateless", functional_call=functional_call)
     make_module("_utils", flat_buffers)
     make_module("nn._reduction", reductions)
+    make_module("_VF", recurrent_functions)
     make_module("utils.hooks", RemovableHandle=RemovableHandle)
     make_module("autograd.variable", Variable=autograd.Variable)
     make_module("autograd.anomaly_mode", autograd)

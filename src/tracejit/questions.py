@@ -12,6 +12,7 @@ from .tensor_info import Storage
 __all__ = [
     "get_device",
     "is_complex",
+    "is_distributed",
     "is_floating_point",
     "is_inference",
     "is_nonzero",
@@ -90,6 +91,16 @@ def get_device(input: Tensor) -> int:
     -1
     """
     return int(_of("get_device", Tensor.get_device, input))
+
+
+def is_distributed(input: Tensor) -> bool:
+    """False: tensors lie on one machine. Raises ``TypeError`` for what is no tensor.
+
+    >>> import tracejit as tj
+    >>> tj.is_distributed(tj.ones(2))
+    False
+    """
+    return bool(_of("is_distributed", lambda _: False, input))
 
 
 def is_nonzero(input: Tensor) -> bool:

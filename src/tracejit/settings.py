@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import dtypes
+from . import cuda, dtypes
+from .absent import cpu
 from .device import DEFAULT, check_default, device, device_at, index_of
 from .errors import ArgumentError
 from .modes import MODES
@@ -12,14 +13,20 @@ from .tensor_kinds import KINDS, TensorKind
 
 __all__ = [
     "get_default_device",
+    "get_device_module",
     "get_num_interop_threads",
     "get_num_threads",
+    "is_warn_always_enabled",
     "set_default_device",
     "set_default_tensor_type",
     "set_flush_denormal",
     "set_num_interop_threads",
     "set_num_threads",
+    "set_warn_always",
 ]
+
+device_kind = device
+_warn_always = False
 
 
 def get_num_threads() -> int:
@@ -112,6 +119,27 @@ def get_default_device() -> device:
     return device_at(DEFAULT.index)
 
 
+def get_device_module(device: Any = None) -> Any:
+    """What knows a kind of device: ``cuda`` or ``cpu``; without a name ``cuda`` if there is a GPU.
+
+    Raises ``RuntimeError`` for what is no device.
+
+    >>> import tracejit as tj
+    >>> tj.get_device_module("cuda") is tj.cuda
+    True
+    """
+    if device is None:
+        return cuda if cuda.is_available() else cpu
+    if not isinstance(device, (str, device_kind)):
+        raise RuntimeError(
+            f"Invalid value of device '{device}', expect tracejit.device, str, or None"
+        )
+    kind = device_kind(device).type
+    if kind not in ("cpu", "cuda"):
+        raise RuntimeError(f"Device '{device}' does not have a corresponding module here.")
+    return cpu if kind == "cpu" else cuda
+
+
 def set_default_device(device: Any) -> None:
     """Make new tensors on the host, where they are made anyway, or without memory ("meta").
 
@@ -122,3 +150,27 @@ def set_default_device(device: Any) -> None:
     """
     check_default("cpu" if device is None else device)
     DEFAULT.always = index_of("cpu" if device is None else device)
+
+
+def set_warn_always(b: bool, /) -> None:
+    """Kept and without effect: how often a warning is shown, the filters of :mod:`warnings` say.
+
+    Raises ``RuntimeError`` for anything but a bool.
+
+    >>> import tracejit as tj
+    >>> tj.set_warn_always(False)
+    """
+    global _warn_always
+    if not isinstance(b, bool):
+        raise RuntimeError(f"setWarnOnlyOnce expects a bool, but got {type(b).__name__}")
+    _warn_always = b
+
+
+def is_warn_always_enabled() -> bool:
+    """What :func:`set_warn_always` set.
+
+    >>> import tracejit as tj
+    >>> tj.is_warn_always_enabled()
+    False
+    """
+    return _warn_always

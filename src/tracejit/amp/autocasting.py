@@ -1,29 +1,23 @@
 """Autocast: inside it, matrix products and convolutions of float32 compute in half precision.
 
 Only products are cast, which is where the time goes: everything else takes the dtypes it is given, and promotes them. A
-device without hardware for it (there is no GPU) leaves autocast off, with a warning, as in PyTorch.
+block switches one device type, and leaves the other as it is. A device without hardware for it (there is no GPU) leaves
+autocast off, with a warning, as in PyTorch.
 """
 
 from __future__ import annotations
 
 import functools
-import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
 
-from .. import dispatch
 from ..cuda.driver import is_available
-from ..dtypes import DType, bfloat16, float16, float32
+from ..dtypes import DType, bfloat16, float16
 from ..modes import MODES
-from ..ops import contraction, convolution
 from ..ops.elementwise import cast
-from ..ops.table import Op, set_dispatcher
 from ..tensor import Tensor
-
-_PRODUCTS = frozenset({contraction.matmul, convolution.convolution, convolution.convolution_input})
-_lock = threading.Lock()
-_entered = [0]
+from .switching import change, settings
 
 
 class autocast:  # noqa: N801
@@ -49,9 +43,8 @@ class autocast:  # noqa: N801
                 f"User specified an unsupported autocast device_type '{device_type}'"
             )
         self.device = device_type
-        self.fast_dtype = (
-            (float16 if device_type == "cuda" else bfloat16) if dtype is None else dtype
-        )
+        known = getattr(settings(), f"{device_type}_dtype")
+        self.fast_dtype: DType = known if dtype is None else dtype
         if enabled and device_type == "cuda" and not is_available():
             warnings.warn(
                 "User provided device_type of 'cuda', but CUDA is not available. Disabling",
@@ -67,22 +60,21 @@ class autocast:  # noqa: N801
             )
             enabled = False
         self._enabled = enabled
-        self._before: list[DType | None] = []
+        self._cache_enabled = settings().cache if cache_enabled is None else cache_enabled
+        self._before: list[dict[str, Any]] = []
 
     def __enter__(self) -> autocast:
-        self._before.append(MODES.autocast)
-        MODES.autocast = self.fast_dtype if self._enabled else None
-        with _lock:
-            _entered[0] += 1
-            set_dispatcher(_apply)
+        values = {self.device: self._enabled, f"{self.device}_dtype": self.fast_dtype}
+        values["cache"] = self._cache_enabled
+        now = settings()._asdict()
+        self._before.append({name: now[name] for name in values})
+        change(**values)
+        MODES.autocast_depth += 1
         return self
 
     def __exit__(self, *_: object) -> None:
-        MODES.autocast = self._before.pop()
-        with _lock:
-            _entered[0] -= 1
-            if not _entered[0]:
-                set_dispatcher(dispatch.apply)
+        MODES.autocast_depth -= 1
+        change(**self._before.pop())
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """``function`` run inside."""
@@ -93,20 +85,6 @@ class autocast:  # noqa: N801
                 return function(*args, **kwargs)
 
         return inside
-
-
-def _apply(op: Op, operands: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
-    """What ops go through while a thread is inside: products take half precision."""
-    target = MODES.autocast
-    if target is not None and op in _PRODUCTS:
-        operands = tuple(
-            cast(x, dtype=target) if isinstance(x, Tensor) and x.dtype in _CAST else x
-            for x in operands
-        )
-    return dispatch.apply(op, operands, attributes)
-
-
-_CAST = (float32, float16, bfloat16)
 
 
 def is_autocast_available(device_type: str) -> bool:

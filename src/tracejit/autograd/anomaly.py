@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..errors import AutogradError, user_line
+from ..errors import ArgumentError, AutogradError, user_line
 from ..modes import MODES
 
 if TYPE_CHECKING:
@@ -47,18 +47,57 @@ class _Watch:
         warnings.warn(f"Error detected in {node.name()}. {where}", UserWarning, stacklevel=6)
 
 
+def _switch(mode: bool, check_nan: bool) -> None:
+    MODES.anomaly, MODES.anomaly_nan = _Watch(check_nan) if mode else None, check_nan
+
+
+def is_anomaly_enabled() -> bool:
+    """Are anomalies looked for?
+
+    >>> import tracejit as tj
+    >>> tj.is_anomaly_enabled()
+    False
+    """
+    return MODES.anomaly is not None
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Is nan an anomaly, where anomalies are looked for?
+
+    >>> import tracejit as tj
+    >>> tj.is_anomaly_check_nan_enabled()
+    True
+    """
+    return MODES.anomaly_nan
+
+
+def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
+    """Look for anomalies from now on, or not. Raises ``TypeError`` for anything but bools.
+
+    >>> import tracejit as tj
+    >>> tj.set_anomaly_enabled(False)
+    """
+    for position, (name, value) in enumerate([("enabled", enabled), ("check_nan", check_nan)]):
+        if not isinstance(value, bool):
+            raise ArgumentError(
+                f"set_anomaly_enabled(): argument '{name}' (position {position + 1}) must be bool, "
+                f"not {type(value).__name__}"
+            )
+    _switch(enabled, check_nan)
+
+
 class set_detect_anomaly:  # noqa: N801
     """Turn anomaly detection on or off, at once or for a ``with`` block."""
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
-        self._before = MODES.anomaly
-        MODES.anomaly = _Watch(check_nan) if mode else None
+        self._before = MODES.anomaly, MODES.anomaly_nan
+        _switch(mode, check_nan)
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, *_: object) -> None:
-        MODES.anomaly = self._before
+        MODES.anomaly, MODES.anomaly_nan = self._before
 
 
 class detect_anomaly:  # noqa: N801
@@ -77,7 +116,8 @@ class detect_anomaly:  # noqa: N801
         self._before: Any = None
 
     def __enter__(self) -> None:
-        self._before, MODES.anomaly = MODES.anomaly, _Watch(self.check_nan)
+        self._before = MODES.anomaly, MODES.anomaly_nan
+        _switch(True, self.check_nan)
 
     def __exit__(self, *_: object) -> None:
-        MODES.anomaly = self._before
+        MODES.anomaly, MODES.anomaly_nan = self._before

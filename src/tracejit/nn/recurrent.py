@@ -8,21 +8,11 @@ from typing import Any, ClassVar
 
 from ..dtypes import DType
 from ..ops.functions.common import constant
-from ..ops.functions.joining import cat, stack
-from . import functional as F
 from . import init
 from .linear import empty_parameter
 from .module import Module
-from .recurrent_compiled import walk_compiled
-from .recurrent_steps import (
-    KINDS,
-    State,
-    StepWeights,
-    pieces,
-    walk_batch,
-    walk_packed,
-    walk_packed_back,
-)
+from .recurrent_layers import LayerWeights, layers
+from .recurrent_steps import KINDS, State
 from .utils.masked import Padded
 from .utils.rnn import PackedSequence
 
@@ -190,47 +180,13 @@ class RNNBase(Module):
     def _layers(
         self, x: Any, states: State, sizes: list[int] | None, mask: Any = None
     ) -> tuple[Any, State]:
-        """All layers, one on the other, over packed rows (``sizes``) or a batch, where a ``mask`` may end sequences."""
-        last: list[State] = []
-        directions = 1 + self.bidirectional
-        for layer in range(self.num_layers):
-            found = [
-                self._direction(
-                    x, layer, back, [s[layer * directions + back] for s in states], sizes, mask
-                )
-                for back in range(directions)
-            ]
-            outputs = [out for out, _ in found]
-            last += [state for _, state in found]
-            x = outputs[0] if directions == 1 else cat(outputs, -1)
-            if self.dropout and layer < self.num_layers - 1:
-                x = F.dropout(x, self.dropout, self.training)
-        return x, tuple(stack(list(part), 0) for part in zip(*last, strict=True))
+        suffixes = [s for layer in range(self.num_layers) for s in self._suffixes(layer)]
+        weights = [LayerWeights(*self._given(suffix)) for suffix in suffixes]
+        dropout = self.dropout if self.training else 0.0
+        return layers(self.mode, weights, x, states, 1 + self.bidirectional, dropout, sizes, mask)
 
-    def _direction(
-        self,
-        x: Any,
-        layer: int,
-        back: int,
-        state: list[Any],
-        sizes: list[int] | None,
-        mask: Any,
-    ) -> tuple[Any, State]:
-        """One layer in one direction: the input's part of all steps at once, then step by step."""
-        suffix = self._suffixes(layer)[back]
-        get = {
-            name: getattr(self, name + suffix, None) for name in ("bias_ih", "bias_hh", "weight_hr")
-        }
-        gates = F.linear(x, getattr(self, "weight_ih" + suffix), get["bias_ih"])
-        weights = StepWeights(getattr(self, "weight_hh" + suffix), get["bias_hh"], get["weight_hr"])
-        step, start = KINDS[self.mode][1], tuple(state)
-        if sizes is None:
-            given = (gates, start, weights)
-            found = walk_compiled(self.mode, *given, bool(back)) if mask is None else None
-            return found or walk_batch(step, *given, mask, bool(back))
-        packed = walk_packed_back if back else walk_packed
-        outputs, end = packed(step, pieces(gates, sizes), sizes, start, weights)
-        return cat(outputs, 0), end
+    def _given(self, suffix: str) -> list[Any]:
+        return [getattr(self, name + suffix, None) for name in LayerWeights._fields]
 
 
 def _check_sizes(

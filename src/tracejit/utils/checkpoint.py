@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 from weakref import ref
 
-from ..amp.autocasting import autocast
+from ..amp.switching import settings, under
 from ..autograd.grad_mode import enable_grad
 from ..autograd.graph import saved_tensors_hooks
 from ..modes import MODES
@@ -97,7 +97,7 @@ class _Frame:
         self.run = run
         self.context = context
         self.random = get_rng_state() if preserve else None
-        self.precision = MODES.autocast
+        self.autocast = settings()
         self.handles: list[ref[_Handle]] = []
         self.values: dict[int, Any] = {}
 
@@ -147,7 +147,7 @@ class _Frame:
         try:
             with (
                 enable_grad(),
-                autocast("cpu", self.precision, enabled=self.precision is not None),
+                under(self.autocast),
                 saved_tensors_hooks(keep, lambda tensor: tensor),
                 self.context,
             ):

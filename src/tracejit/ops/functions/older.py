@@ -335,6 +335,7 @@ _IN_PLACE = (
         "i0",
         "addmv",
         "resize_as",
+        "as_strided",
     ),
 )
 
@@ -361,5 +362,5 @@ def install() -> None:
     tensor([2.])
     """
     for name in _IN_PLACE:
-        if f"{name}_" in METHODS or name == "detach":
+        if f"{name}_" in METHODS or name in ("detach", "as_strided", "resize_as"):
             FUNCTIONS[f"{name}_"] = _in_place(f"{name}_")

@@ -104,8 +104,8 @@ def _objects() -> dict[str, int]:
     from tracejit.tensor import Tensor
     from tracejit.tensor_core import Version
 
-    names = ("recorder", "builder", "saved_hooks", "autocast", "grad", "inference", "disabled")
-    objects: dict[str, Any] = {f"name_{name}": sys.intern(name) for name in names}
+    modes = ("recorder", "builder", "saved_hooks", "autocast_settings", "grad", "inference")
+    objects: dict[str, Any] = {f"name_{name}": sys.intern(name) for name in (*modes, "disabled")}
     objects |= {"name_dict": sys.intern("__dict__"), "name_default": sys.intern("_default")}
     objects |= {"none": None, "true": True, "false": False, "empty_tuple": ()}
     objects |= {"config": vars(config), "dtypes": vars(dtypes), "modes": MODES}

@@ -170,6 +170,8 @@ def changing_modes() -> tuple[Any, ...]:
         MODES.grad,
         MODES.inference,
         MODES.autocast,
+        MODES.autocast_settings,
+        MODES.anomaly,
         MODES.saved_hooks,
         get_default_dtype(),
     )

@@ -25,7 +25,7 @@ _ASSIGNED = [0]
 def asking_functions() -> dict[int, str]:
     """Functions of this package whose answer, or effect, no recording holds: identity of the code -> name."""
     from ... import determinism, printing, random, serialization, settings
-    from ...autograd import handle
+    from ...autograd import anomaly, handle
     from ...cuda import memory, precision
     from ...tensor_autograd import AutogradMethods
     from ...tensor_core import TensorCore
@@ -41,7 +41,8 @@ def asking_functions() -> dict[int, str]:
         (random, ("manual_seed", "seed", "initial_seed", "get_rng_state", "set_rng_state")),
         (serialization, ("save", "load")),
         (printing, ("set_printoptions", "get_printoptions")),
-        (settings, ("get_num_threads",)),
+        (settings, ("get_num_threads", "set_warn_always", "is_warn_always_enabled")),
+        (anomaly, ("is_anomaly_enabled", "is_anomaly_check_nan_enabled", "set_anomaly_enabled")),
         (determinism, determinism.__all__),
         (precision, ("get_float32_matmul_precision",)),
         (memory, ("memory_allocated", "max_memory_allocated", "memory_reserved", "mem_get_info")),
