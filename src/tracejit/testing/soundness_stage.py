@@ -204,6 +204,7 @@ def _tensors(value: Any) -> list[Any]:
 def play(text: str, filename: str, compiling: bool, noise: int | None = None) -> Stage:
     """One showing of the story ``text``."""
     stage = Stage(compiling, noise)
+    threads = stage.package.get_num_threads()
     stage.package.manual_seed(0)
     random.seed(0)
     np.random.seed(0)
@@ -221,6 +222,8 @@ def play(text: str, filename: str, compiling: bool, noise: int | None = None) ->
         del sys.modules["story"]
         stage.package.set_grad_enabled(True)
         stage.package.set_default_dtype(stage.package.float32)
+        stage.package.set_autocast_enabled("cpu", False)
+        stage.package.set_num_threads(threads)
     return stage
 
 

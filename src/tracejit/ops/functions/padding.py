@@ -52,19 +52,33 @@ def _constant(x: Tensor, pairs: list[tuple[int, int]], value: Number) -> Tensor:
     full = [(0, 0)] * (x.ndim - len(pairs)) + pairs[::-1]
     for d, (before, after) in enumerate(full):
         if before < 0 or after < 0:
-            start = max(-before, 0)
-            x = slice_along(x, d, start, shape_of(x)[d] - start - max(-after, 0))
+            x = _cut(x, d, max(-before, 0), max(-after, 0))
     return m.pad(x, widths=tuple((max(a, 0), max(b, 0)) for a, b in full), value=value)
+
+
+def _cut(x: Tensor, d: int, before: int, after: int) -> Tensor:
+    """``x`` without so many elements at the ends of dimension ``d``."""
+    count = shape_of(x)[d] - before - after
+    if count < 0:
+        raise RuntimeError(
+            f"narrow(): length must be non-negative, but {before} and {after} elements are to be cut off dimension "
+            f"{d} of input {list(shape_of(x))}"
+        )
+    return slice_along(x, d, before, count)
 
 
 def _indexed(x: Tensor, d: int, before: int, after: int, mode: str) -> Tensor:
     """Repeat positions of the input itself."""
     if mode == "circular" and min(before, after) < 0:  # what is cut off does not come round again
-        start = max(-before, 0)
-        x = slice_along(x, d, start, shape_of(x)[d] - start - max(-after, 0))
+        x = _cut(x, d, max(-before, 0), max(-after, 0))
         before, after = max(before, 0), max(after, 0)
     n = shape_of(x)[d]
     limit = n - 1 if mode == "reflect" else n
+    if mode != "circular" and n + before + after < 1:
+        raise RuntimeError(
+            f"input of size {n} is too small. Calculated output size {n + before + after} at dimension {d} of input "
+            f"{list(shape_of(x))}"
+        )
     if mode != "replicate" and max(before, after) > limit:
         raise RuntimeError(
             "Padding size should be less than the corresponding input dimension, but got: padding "
