@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import tracejit as tj
-from tracejit import config
 from tracejit.nn import functional as F
-from tracejit.runtime import allocator
+from tracejit.runtime import allocator, threads
 from tracejit.runtime.launcher import Step, for_workers
 
 ZONE = 1 << 14
@@ -42,7 +41,7 @@ def guarded(monkeypatch: pytest.MonkeyPatch) -> Iterator[Guarded]:
     before = tj.get_num_threads()
     allocator.empty_cache()
     monkeypatch.setattr(allocator, "_new", found.new)
-    monkeypatch.setattr(config, "default_threads", lambda: 1)
+    monkeypatch.setattr(threads, "_usual", lambda: 1)
     tj.set_num_threads(1)
     yield found
     tj.set_num_threads(before)
@@ -87,8 +86,8 @@ def test_more_threads_than_planned_for_keep_to_the_memory(
 ) -> None:
     compiled, x = tj.compile(program), tj.randn(600, 300)
     expected = [np.asarray(y) for y in parts(program(x))]
-    for threads in (1, 1, 6):
-        tj.set_num_threads(threads)
+    for number in (1, 1, 6):
+        tj.set_num_threads(number)
         for _ in range(20):
             found = [np.asarray(y) for y in parts(compiled(x))]
             for one, other in zip(found, expected, strict=True):

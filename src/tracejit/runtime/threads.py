@@ -17,6 +17,7 @@ import os
 import sys
 import threading
 import time
+from functools import cache
 from typing import Any
 
 from tracejit import config
@@ -121,7 +122,7 @@ def get_num_threads() -> int:
     True
     """
     if _configured == 0:
-        _configure(config.default_threads())
+        _configure(_usual())
     return int(context[CONTEXT["threads"]])
 
 
@@ -131,7 +132,13 @@ def planned_workers() -> int:
     >>> planned_workers() >= get_num_threads()
     True
     """
-    return min(max(get_num_threads(), config.default_threads()), MAX_THREADS)
+    return min(max(get_num_threads(), _usual()), MAX_THREADS)
+
+
+@cache
+def _usual() -> int:
+    """How many threads there are by default, asked once: it reads the environment, and warns of what it finds there."""
+    return config.default_threads()
 
 
 def set_num_threads(threads: int) -> None:

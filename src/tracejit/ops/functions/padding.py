@@ -51,26 +51,28 @@ def pad(
 def _constant(x: Tensor, pairs: list[tuple[int, int]], value: Number) -> Tensor:
     full = [(0, 0)] * (x.ndim - len(pairs)) + pairs[::-1]
     for d, (before, after) in enumerate(full):
-        if before < 0 or after < 0:
-            x = _cut(x, d, max(-before, 0), max(-after, 0))
+        x = _cut(x, d, before, after)
     return m.pad(x, widths=tuple((max(a, 0), max(b, 0)) for a, b in full), value=value)
 
 
 def _cut(x: Tensor, d: int, before: int, after: int) -> Tensor:
-    """``x`` without so many elements at the ends of dimension ``d``."""
-    count = shape_of(x)[d] - before - after
+    """``x`` without what negative widths remove at the ends of dimension ``d``."""
+    if min(before, after) >= 0:
+        return x
+    start, end = max(-before, 0), max(-after, 0)
+    count = shape_of(x)[d] - start - end
     if count < 0:
         raise RuntimeError(
-            f"narrow(): length must be non-negative, but {before} and {after} elements are to be cut off dimension "
+            f"narrow(): length must be non-negative, but {start} and {end} elements are to be cut off dimension "
             f"{d} of input {list(shape_of(x))}"
         )
-    return slice_along(x, d, before, count)
+    return slice_along(x, d, start, count)
 
 
 def _indexed(x: Tensor, d: int, before: int, after: int, mode: str) -> Tensor:
     """Repeat positions of the input itself."""
-    if mode == "circular" and min(before, after) < 0:  # what is cut off does not come round again
-        x = _cut(x, d, max(-before, 0), max(-after, 0))
+    if mode == "circular":  # what is cut off does not come round again
+        x = _cut(x, d, before, after)
         before, after = max(before, 0), max(after, 0)
     n = shape_of(x)[d]
     limit = n - 1 if mode == "reflect" else n
@@ -86,9 +88,7 @@ def _indexed(x: Tensor, d: int, before: int, after: int, mode: str) -> Tensor:
         )
     if min(before, after) <= -n:
         return _by_positions(x, d, before, after, mode)
-    inside, start = x, max(-before, 0)
-    if min(before, after) < 0:
-        inside = slice_along(x, d, start, n - start - max(-after, 0))
+    inside = _cut(x, d, before, after)
     pieces = [inside]
     if before > 0:
         pieces.insert(0, _piece(x, d, before, mode, behind=False))
