@@ -28,11 +28,27 @@ def _dropped(x: Tensor, shape: tuple[int, ...], p: float, inplace: bool = False)
     """``x`` with dropout of what ``shape`` tells apart; ``x`` itself where nothing is dropped."""
     if p == 0.0:
         return x
-    found = _drawn(x, shape, p)
+    found = drawn(x, shape, p)
     return x._assign(found) if inplace else found
 
 
-def _drawn(x: Tensor, shape: tuple[int, ...], p: float) -> Tensor:
+def by_channel(x: Tensor) -> tuple[int, ...]:
+    """The shape of what is drawn once for each channel (dimensions 0 and 1).
+
+    >>> import tracejit as tj
+    >>> by_channel(tj.ones(2, 3, 4, 5))
+    (2, 3, 1, 1)
+    """
+    return (*shape_of(x)[:2], *(1 for _ in shape_of(x)[2:]))
+
+
+def drawn(x: Tensor, shape: tuple[int, ...], p: float) -> Tensor:
+    """``x`` with dropout of what ``shape`` tells apart, all of it where ``p`` is one.
+
+    >>> import tracejit as tj
+    >>> drawn(tj.ones(2), (2,), 1.0)
+    tensor([0., 0.])
+    """
     if p == 1.0:
         return e.mul(x, 0.0)
     fine = dtypes.float64 if x.dtype is dtypes.float64 else dtypes.float32
@@ -60,8 +76,7 @@ def _channel_dropout(name: str) -> Callable[..., Tensor]:
         _check_probability(name, p)
         if not training:
             return input
-        shape = (*shape_of(input)[:2], *(1 for _ in shape_of(input)[2:]))
-        return _dropped(input, shape, p, inplace)
+        return _dropped(input, by_channel(input), p, inplace)
 
     drop.__name__ = name
     drop.__doc__ = (

@@ -11,7 +11,7 @@ from .. import comparison as c
 from .. import elementwise as e
 from ..table import FUNCTIONS, function
 from .common import Tensor, check_tensor, constant, shape_of
-from .dropout import _drawn
+from .dropout import by_channel, drawn
 from .sampling import draw_uniform
 
 
@@ -22,14 +22,14 @@ def _check(name: str, input: Tensor, p: float) -> None:
 
 
 def _plain(input: Tensor, p: float) -> Tensor:
-    return _drawn(input, shape_of(input), p)
+    return drawn(input, shape_of(input), p)
 
 
 def _features(input: Tensor, p: float) -> Tensor:
     if p == 1.0:
         return e.mul(input, 0.0)
     _check_features(input)
-    return _drawn(input, (*shape_of(input)[:2], *(1 for _ in shape_of(input)[2:])), p)
+    return drawn(input, by_channel(input), p)
 
 
 def _check_features(input: Tensor) -> None:
@@ -64,7 +64,7 @@ def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
     return _features(input, p) if train and p and input.spec.numel else input
 
 
-def _in_place(name: str, drawn: Callable[[Tensor, float], Tensor]) -> None:
+def _in_place(name: str, draw: Callable[[Tensor, float], Tensor]) -> None:
     def write(input: Tensor, p: float, train: bool) -> Tensor:
         _check(name, input, p)
         if not train or not p or not input.spec.numel:
@@ -74,7 +74,7 @@ def _in_place(name: str, drawn: Callable[[Tensor, float], Tensor]) -> None:
                 f"result type Float can't be cast to the desired output type {input.dtype.title}"
             )
         since = input._next_node()
-        return input._assign(drawn(input, p), since)
+        return input._assign(draw(input, p), since)
 
     write.__name__ = write.__qualname__ = name
     write.__doc__ = (
