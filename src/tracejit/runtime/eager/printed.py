@@ -1,7 +1,7 @@
 """Elementwise ops of eager code by kernels of their scalar expressions, where NumPy's loops take long.
 
 A kernel serves operands that lie alike, and single numbers, of any size; it is compiled after NumPy has done so much
-that compiling it takes no longer, once per machine. The bits are NumPy's.
+that compiling it takes no longer, once per machine. The bits are NumPy's, except for the sign of NaN.
 """
 
 from __future__ import annotations
