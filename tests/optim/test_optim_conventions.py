@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from typing import Any
 
@@ -109,3 +110,42 @@ def test_helpers_of_optimizers():
         optimizer_module._device_dtype_check_for_fused(tj.arange(2))
     assert optimizer_module._get_scalar_dtype(is_fused=True) is tj.float32
     assert optim.Optimizer.profile_hook_step(Descent.step).__wrapped__ is Descent.step
+
+
+@pytest.fixture
+def double_by_default():
+    tj.set_default_dtype(tj.float64)
+    yield
+    tj.set_default_dtype(tj.float32)
+
+
+@pytest.mark.usefixtures("double_by_default")
+@pytest.mark.parametrize("name", ["Adam", "NAdam", "ASGD", "Adadelta", "Rprop"])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_counts_are_double_where_that_is_the_default(name, compiled):
+    layer = tj.nn.Linear(2, 2)
+    optimizer = getattr(tj.optim, name)(layer.parameters())
+
+    def step():
+        optimizer.zero_grad()
+        layer(tj.ones(1, 2)).sum().backward()
+        optimizer.step()
+
+    call = tj.compile(step) if compiled else step
+    for _ in range(4):
+        call()
+    state = optimizer.state[layer.weight]
+    assert {x.dtype for x in state.values()} == {tj.float64}
+    assert state["step"].item() == 4
+    if name == "NAdam":
+        expected = math.prod([0.9 * (1 - 0.5 * 0.96 ** (t * 4e-3)) for t in range(1, 5)])
+        assert abs(state["mu_product"].item() - expected) < 1e-15
+
+
+@pytest.mark.usefixtures("double_by_default")
+def test_a_program_counts_in_single_precision():
+    layer = tj.nn.Linear(2, 2)
+    optimizer = tj.optim.Adam(layer.parameters(), fused=True)
+    layer(tj.ones(1, 2)).sum().backward()
+    optimizer.step()
+    assert optimizer.state[layer.weight]["step"].dtype == tj.float32

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-import numpy as np
-
 from ..tensor import Tensor
 from .counters import saved_numbers
 from .group import ParamGroup
@@ -37,7 +35,8 @@ class Carrying(Optimizer):
 
     def _carried_after(self, group: ParamGroup, step: float, before: Numbers) -> Numbers:
         """The same as the state keeps them."""
-        return tuple(float(np.float32(x)) for x in self._carry(group, step, before))
+        kind = self._counters_of(self._carried[0]).kind
+        return tuple(float(kind(x)) for x in self._carry(group, step, before))
 
     def _from(self, group: ParamGroup, step: float, before: Numbers) -> Numbers:
         """The numbers of step ``step``, from the carried numbers before it."""

@@ -20,16 +20,17 @@ _BLOCK = 1024
 
 
 class Counters:
-    """Makes step counts in blocks of memory."""
+    """Makes step counts of one dtype in blocks of memory."""
 
-    def __init__(self) -> None:
-        self.block = np.zeros(0, np.float32)
+    def __init__(self, kind: type[np.floating[Any]]) -> None:
+        self.kind = kind
+        self.block = np.zeros(0, kind)
         self.used = 0
 
     def make(self, count: float = 0.0) -> Tensor:
         """A new step count."""
         if self.used == len(self.block):
-            self.block, self.used = np.zeros(_BLOCK, np.float32), 0
+            self.block, self.used = np.zeros(_BLOCK, self.kind), 0
         place = self.block[self.used : self.used + 1]
         self.used += 1
         place[0] = count

@@ -246,7 +246,8 @@ class Optimizer:
     def _counters_of(self, name: str) -> Counters:
         """The memory of state tensors ``name`` with one number each."""
         if name not in self._counters:
-            self._counters[name] = Counters()
+            kind = conventions._get_scalar_dtype(self.defaults.get("fused"))
+            self._counters[name] = Counters(kind.np.type)
         return self._counters[name]
 
     def _counter(self, parameter: Tensor) -> Tensor:
