@@ -27,6 +27,10 @@ from tracejit.runtime.cuda.gemm import Cublas
 _LAUNCH = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3
 )
+_COPY = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p
+)
+_WAIT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 _SET_STREAM = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 _SET_WORKSPACE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 _MATRIX = (ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_longlong)
@@ -55,6 +59,9 @@ class DriverLibrary:
         self.errors: list[Exception] = []
         self.workspace: int | None = None
         self.cuLaunchKernel = _LAUNCH(self._guarded)
+        self.cuMemcpyDtoHAsync_v2 = _COPY(self._copy_to_host)
+        self.cuStreamSynchronize = _WAIT(self._wait)
+        self.reads = 0  # bytes that native code read
         self.set_stream = _SET_STREAM(self._set_stream)
         self.set_workspace = _SET_WORKSPACE(self._set_workspace)
         self.gemm = _GEMM(self._product)
@@ -160,6 +167,21 @@ class DriverLibrary:
                     machine.starts.append(found.ctypes.data)
         machine.run()
         self.launched.append((name, grid))
+
+    # --- truths that native code reads ----------------------------------------------------------------------------
+
+    def _copy_to_host(self, to: int, source: int, nbytes: int, stream: Any) -> int:
+        if stand_in_arrays.CURRENT.context is None:
+            return 201
+        if stand_in_arrays.region(source) is None:
+            return 1
+        self.reads += 1
+        ctypes.memmove(to, source, nbytes)
+        return 0
+
+    def _wait(self, stream: Any) -> int:
+        """Native code may wait for what it queued, but not while a graph is captured."""
+        return 900 if stand_in_arrays.CURRENT.capture is not None else 0
 
     # --- products ------------------------------------------------------------------------------------------------
 

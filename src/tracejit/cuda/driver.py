@@ -168,10 +168,9 @@ class Driver:
         """How many multiprocessors the device has."""
         return self.attribute(_MULTIPROCESSORS)
 
-    @property
-    def launch_address(self) -> int:
-        """The address of ``cuLaunchKernel``, for native code."""
-        function = ctypes.cast(self.library.cuLaunchKernel, ctypes.c_void_p)
+    def address(self, name: str) -> int:
+        """The address of a function of the driver, for native code."""
+        function = ctypes.cast(getattr(self.library, name), ctypes.c_void_p)
         return int(function.value or 0)
 
     def load(self, image: bytes, entry: str) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 from ..codegen.kernel import Pointer
 from ..ir.graph import Value
 from ..passes.fusion.groups import root
+from ..runtime.cuda.waiting import is_read
 from ..runtime.launcher import Loop, Step, rows
 from ..runtime.plan.records import HostCall
 from ..runtime.program import Program
@@ -38,7 +39,7 @@ def device_pieces(program: Program) -> list[Piece]:
         if isinstance(item, HostCall):
             last = None
             continue
-        steps = item.steps if isinstance(item, Loop) else (item,)
+        steps = (*item.steps, *item.after) if isinstance(item, Loop) else (item,)
         works = _works(steps, launches, program)
         key = works[0][0] if not isinstance(item, Loop) else None
         if key is not None and key == last:  # another form of the step before
@@ -57,7 +58,9 @@ def _moved(piece: Piece, last: int) -> Piece:
 def _piece(item: Step | Loop, row: int, works: Sequence[Work], program: Program) -> Piece:
     """A step, or all rounds of a loop."""
     is_loop = isinstance(item, Loop)
-    rounds = int(program.bound([item.count[1]])[0]) if isinstance(item, Loop) else 1
+    rounds = 1  # of an open loop too: nobody knows how many there are
+    if isinstance(item, Loop) and item.until is None:
+        rounds = int(program.bound([item.count[1]])[0])
     numbers = [work.numbers(program.bound) for work in works]
     names = list(dict.fromkeys(work.name for work in works))
     return Piece(
@@ -91,6 +94,8 @@ def _works(
     """What each step does; forms of one step have one key, and only the first of them has work."""
     found: list[tuple[Any, Work]] = []
     for step in steps:
+        if is_read(step):
+            continue
         if step.args[0][0] >= 0:  # cuBLAS's handle
             found.append((None, _product(step, program)))
             continue

@@ -50,6 +50,7 @@ def checks() -> Iterator[tuple[str, Check]]:
     yield "attention", attention
     yield "convolutions", convolutions
     yield "loops", loops
+    yield "open loops", open_loops
     yield "along rows", along_rows
     for workload in WORKLOADS:
         yield f"program {workload.name}", partial(one_program, workload)
@@ -235,6 +236,21 @@ def loops() -> None:
     x, w = tj.randn(5, 8), tj.randn(8, 8) * 0.1
     for _ in range(3):
         close(function(x.cuda(), w.cuda()), rounds(x, w), "a loop")
+
+
+def open_loops() -> None:
+    """A loop that its data end has as many rounds as on the host, without a recording for each number of them."""
+
+    def function(x: Any) -> Any:
+        while (x * x).sum() > 1:
+            x = x * 0.5 + 1e-3
+        return x
+
+    compiled = tj.compile(function)
+    for size in (3.0, 3.0, 700.0, 0.1, 50.0, 2e4):
+        x = tj.linspace(0.1, 1, 1000) * size
+        close(compiled(x.cuda()), function(x), f"a loop from {size} on")
+    assert compiled.stats.compiled_calls >= 3, str(compiled.explain())
 
 
 def along_rows() -> None:

@@ -23,6 +23,8 @@ from .primitives import WARP
 #: Blocks a device should have to do (the largest run about as many at a time), and rows below which a split is not
 #: worth a second pass.
 ENOUGH_BLOCKS, SPLIT_ROWS = 1024, 64
+#: Blocks that are enough where all of them together read so few rows: queueing a second pass would take longer.
+SOME_BLOCKS, FEW_ROWS = 256, 1 << 18
 
 
 def write_columns(writer: DeviceWriter) -> tuple[tuple[Launch, ...], ...]:
@@ -31,7 +33,8 @@ def write_columns(writer: DeviceWriter) -> tuple[tuple[Launch, ...], ...]:
     inner = len(nest.axes) - 1
     tiles = -(-nest.axes[inner].extent // WARP) * writer.extents_product(nest.kept[:-1])
     rows = writer.extents_product(nest.reduced)
-    if tiles >= ENOUGH_BLOCKS or rows < 2 * SPLIT_ROWS:
+    few = tiles >= SOME_BLOCKS and tiles * rows <= FEW_ROWS
+    if few or tiles >= ENOUGH_BLOCKS or rows < 2 * SPLIT_ROWS:
         return ((_ColumnPrinter(writer, tiles, 1, rows).write(),),)
     splits = smallest(-(-ENOUGH_BLOCKS // largest(tiles, 1)), -(-rows // SPLIT_ROWS))
     first = _ColumnPrinter(writer, tiles, splits, rows, split=True).write()

@@ -3,7 +3,7 @@
 A graph knows addresses, so it reads what lies where it lay when it was captured: inputs that move from call to call are
 copied to a place of their own first, results are copied out. That pays where a program has many small kernels. Where a
 program waits to see whether a kernel refused its input, one graph ends; what is written over inputs is another.
-Programs that ask Python for something on the way are not captured.
+Programs that ask Python for something on the way, or the device for a truth, are not captured.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 from ...cuda.arrays import DeviceBlock, empty_block, is_on_device, namespace, told
 from ...errors import OutOfMemoryError
 from ...generated import define
+from ..launcher import Loop
 from ..plan.plan import Plan
 from ..plan.records import HostCall
 from .gemm import WORKSPACE
@@ -31,9 +32,12 @@ PATIENCE, CAPTURES = 8, 8
 
 
 def can_be_captured(plan: Plan) -> bool:
-    """Is a plan nothing but work for the device?"""
-    hosts = any(isinstance(item, HostCall) for item in plan.items)
-    return not hosts and plan.launches > 1
+    """Is a plan nothing but work for the device, whose truths nobody reads on the way?"""
+    asks = any(
+        isinstance(item, HostCall) or (isinstance(item, Loop) and item.until is not None)
+        for item in plan.items
+    )
+    return not asks and plan.launches > 1
 
 
 class _Place:

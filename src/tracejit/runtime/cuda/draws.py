@@ -63,7 +63,7 @@ def _table(op: RandomSource, dtype: DType, found: Driver) -> Table:
             [handle],
             lambda parameter: (_FIRST + parameter.bits, 0),
             (_STREAM, 0),
-            found.launch_address,
+            found.address("cuLaunchKernel"),
             grid=(_GRID, 0),
         )
         table = known[op.name, dtype.short] = build_table(steps)

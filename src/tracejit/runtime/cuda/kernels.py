@@ -58,9 +58,9 @@ def building(architecture: str) -> Iterator[Building]:
         _here.building = before
 
 
-def launch_address(index: int) -> int:
-    """The address of ``cuLaunchKernel``; any number while nothing is to be launched."""
-    return 1 if _here.building is not None else driver(index).launch_address
+def driver_address(name: str, index: int) -> int:
+    """The address of a function of the driver; any number while nothing is to be run."""
+    return 1 if _here.building is not None else driver(index).address(name)
 
 
 def build(code: DeviceCode, index: int) -> DeviceKernel:

@@ -21,7 +21,7 @@ from ...passes.fusion.groups import Call, Group, root
 from ...types import Shape
 from ..ahead import Ahead
 from ..assembly import Placed
-from ..launcher import Step
+from ..launcher import Step, Until
 from ..plan.assembly import place_moves
 from ..plan.body import BodyPlanner
 from ..plan.plan import Plan, Planner
@@ -31,6 +31,7 @@ from ..plan.views import Layouts
 from . import gemm, kernels
 from .gemm import TYPES, DeviceGemm, gemm_step
 from .launches import launch_steps
+from .waiting import PLACE, read_step
 
 #: The slots of a device, in order after those of buffers.
 STREAM, STATUS, HANDLE, COMPUTE, WORKSPACE = range(5)
@@ -71,6 +72,20 @@ class DevicePlanner(Planner):
         from .body import DeviceBodyPlanner
 
         return DeviceBodyPlanner(self, *given)
+
+    def seen_by_host(self, until: Until) -> tuple[Until, list[Step]]:
+        """The byte of the device is copied behind the status word, which the call then has to wait for."""
+        self.statuses += 1
+        place = self.special(STATUS)[0], PLACE
+        step = read_step(
+            until.word,
+            until.increments,
+            place,
+            self.special(STREAM),
+            kernels.driver_address("cuMemcpyDtoHAsync_v2", self.device),
+            kernels.driver_address("cuStreamSynchronize", self.device),
+        )
+        return Until(place, (0, 0), until.value), [step]
 
     @property
     def slot_base(self) -> dict[str, int]:
@@ -130,7 +145,7 @@ class DevicePlanner(Planner):
                 return self.special(STATUS)
             return self.parameter(owner, parameter, temporary)
 
-        address = kernels.launch_address(self.device)
+        address = kernels.driver_address("cuLaunchKernel", self.device)
         for choices, handles in zip(code.steps, kernel.handles, strict=True):
             self.items += launch_steps(choices, handles, argument, self.special(STREAM), address)
         for key in temporary:

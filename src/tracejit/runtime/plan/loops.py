@@ -127,8 +127,10 @@ def plan_loop(planner: Planner, value: Value, parts: Mapping[int, Value]) -> Loo
         body = planner.body(graph, strides, slots, targets)
         steps = body.run_body()
         until, after = None, []
+        reading: list[Step] = []
         if is_open(value):
             until = _until(planner, rounds, targets[len(first) - 1], value.attributes["until"])
+            until, reading = planner.seen_by_host(until)
             after = _copied(planner, parts, slots)
     rounds.check(decisions)
     for decision in decisions:
@@ -140,7 +142,7 @@ def plan_loop(planner: Planner, value: Value, parts: Mapping[int, Value]) -> Loo
         if tiled is not None:
             return tiled
     at_the_end = tuple(_in_rounds(step, rounds, SERIAL) for step in after)
-    return Loop(count, in_rounds, 0, until, at_the_end)
+    return Loop(count, (*in_rounds, *reading), 0, until, at_the_end)
 
 
 def _tiled(
@@ -161,10 +163,17 @@ def _until(planner: Planner, rounds: Rounds, target: Slot, value: bool) -> Until
     return Until((slot, first), (each, odd), value)
 
 
+def as_it_is(until: Until) -> tuple[Until, list[Step]]:
+    """The end of an open loop on the host, and what a round does so that the launcher can look at it: nothing.
+
+    >>> as_it_is(Until((2, 0), (0, 0), False))[1]
+    []
+    """
+    return until, []
+
+
 def _copied(planner: Planner, parts: Mapping[int, Value], slots: Sequence[Slot]) -> list[Step]:
     """What brings the last values of an open loop, whose place depends on the rounds, to where they are read."""
-    from .body import BodyPlanner
-
     if not parts:
         return []
     inputs = tuple(Value(x.spec, name=f"last{i}") for i, x in parts.items())
@@ -172,9 +181,8 @@ def _copied(planner: Planner, parts: Mapping[int, Value], slots: Sequence[Slot])
     graph = Graph("last", inputs, copies, copies)
     strides = [x.spec.contiguous_strides() for x in inputs]
     found = [slots[i] for i in parts]
-    return BodyPlanner(
-        planner, graph, strides, found, [*map(planner.place, parts.values())]
-    ).run_body()
+    targets = [*map(planner.place, parts.values())]
+    return planner.body(graph, strides, found, targets).run_body()
 
 
 def read_outputs(graph: Graph, carried: int, parts: Mapping[int, Value]) -> Graph:

@@ -30,7 +30,7 @@ from ..tiled.tile_runs import TileRun, find_tile_runs
 from ..tiled.tiles import FIRST_WINDOW
 from .arena import Arena, aligned
 from .assembly import is_fusible, place_moves
-from .loops import carried_values, parts_of, plan_loop
+from .loops import as_it_is, carried_values, parts_of, plan_loop
 from .modules import missing_modules
 from .overwrite import overwrites
 from .products import plan_product
@@ -88,6 +88,7 @@ class Planner:
     device = -1
     #: May steps run together, tile by tile; can kernels reduce columns beside rows?
     tiles = across = True
+    seen_by_host = staticmethod(as_it_is)  # the end of an open loop, as the launcher can look at it
     held: list[Any] | None = None  # owners of memory to be given back after a run of steps
 
     def __init__(
@@ -98,8 +99,8 @@ class Planner:
         pack: Collection[int],
         packed_inputs: Mapping[int, int],
     ) -> None:
-        levels, dtypes = self.products.levels, self.products.dtypes
-        self.legal, layouts = legalize(graph, input_strides, levels, dtypes)
+        known = self.products
+        self.legal, layouts = legalize(graph, input_strides, known.levels, known.dtypes)
         placed = self.placed(layouts)
         self.graph, self.layouts = placed.graph, placed.layouts
         self.schedule = fuse(self.graph, is_fusible, placed.waits, self.across)
@@ -362,8 +363,8 @@ class Planner:
 
     def matrix(self, value: Value, batch: Shape) -> tuple[tuple[int, int], int, bool, Any] | None:
         """Address, leading dimension, transposition and batch stride of an operand, None when BLAS cannot read it."""
-        layout = self.layouts(value)
-        found = matrix_layout(value.spec.shape, layout.strides, batch, self.products.levels)
+        layout, levels = self.layouts(value), self.products.levels
+        found = matrix_layout(value.spec.shape, layout.strides, batch, levels)
         if found is None:
             return None
         address = self.argument(self.slots[layout.root], layout.offset * value.spec.dtype.itemsize)

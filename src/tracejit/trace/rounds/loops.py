@@ -45,7 +45,7 @@ def roll_rounds(recorder: Recorder, results: Sequence[Any]) -> bool:
 
 
 def _rolled(recorder: Recorder, rounds: Rounds, results: Sequence[Any]) -> bool:
-    if len(rounds.visits) < 2 or not _plain(recorder):
+    if len(rounds.visits) < 2 or not _plain(recorder) or not _in_one_place(recorder, rounds):
         return False
     lineage = Lineage(recorder)
     born = {id(e.out): n for n, e in enumerate(rounds.events) if isinstance(e, Ran)}
@@ -84,7 +84,14 @@ def _plain(recorder: Recorder) -> bool:
         recorder.scope,
         recorder.signature.special,
     )
-    return not any(other) and all(layout_of(x).device < 0 for x, _ in recorder.external.values())
+    return not any(other)
+
+
+def _in_one_place(recorder: Recorder, rounds: Rounds) -> bool:
+    """Is all of it on the host, or all of it on one device?"""
+    known = [x for x, _ in recorder.external.values()]
+    ran = [x for e in rounds.events if isinstance(e, Ran) for x in (*e.operands, e.out)]
+    return len({layout_of(x).device for x in (*known, *ran) if isinstance(x, Tensor)}) <= 1
 
 
 class _Writer:
@@ -170,6 +177,8 @@ class _Writer:
         self.recorder.line = self.rounds.visits[found.first].line
         starts = [self.recorder.value_of(x) for x, _ in pairs]
         flows = any(x._requires_grad for x, _ in pairs)
+        if flows and layout_of(pairs[0][0]).device >= 0:
+            raise KeptError  # reading the number of rounds would take as long as guards do
         ends = self.open(found, starts, flows)
         self.end(found, self.closed(found, starts, ends[-1]) if flows else ends)
 

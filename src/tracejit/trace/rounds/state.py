@@ -41,7 +41,7 @@ _FIXED = (CodeType, DType, device)
 _LIBRARIES = frozenset({"tracejit", "numpy", "math", "operator", "builtins"})
 _HEAP_TYPE = 1 << 9
 #: What autograd leaves at a leaf: nothing that Python goes on with.
-_KEPT = frozenset({"_accumulate"})
+_KEPT = frozenset({"_accumulate", "_unplaced"})
 _SUSPENDED = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 
 
