@@ -254,6 +254,24 @@ def test_many_small_launches_become_a_graph_unasked() -> None:
     assert "1 of 1 program(s) run as CUDA graphs" in str(function.explain())
 
 
+def test_what_is_written_where_inputs_lie_costs_no_copies() -> None:
+    tensors = [tj.randn(7).cuda() for _ in range(4)]
+
+    def step(x: Any) -> Any:
+        for tensor in tensors:
+            tensor.add_(rounds(x))
+            tensor.mul_(0.5)
+        return x + tensors[0]
+
+    function = tj.compile(step)
+    there = tj.randn(7).cuda()
+    assert started(function, lambda: there) == 1
+    before = [tensor.cpu() for tensor in tensors]
+    function(there)
+    for tensor, old in zip(tensors, before, strict=True):
+        assert tensor.cpu().allclose((old + rounds(there.cpu())) * 0.5, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     "program",
     [
