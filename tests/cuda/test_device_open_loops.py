@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from test_while_programs import SHAPES, program
-from while_rolled import ROLLED
 
 import tracejit as tj
+from while_rolled import ROLLED
 
 pytestmark = pytest.mark.usefixtures("gpu")
 

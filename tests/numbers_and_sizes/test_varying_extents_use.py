@@ -82,6 +82,31 @@ def test_where_python_loops_extents_are_constants() -> None:
     assert f.plans.made == 1
 
 
+def test_small_loops_of_as_many_rounds_are_no_reason_for_constants() -> None:
+    """Two gradients are set to zero in two rounds of one operation."""
+    layers, steps = [], []
+    for _ in range(2):
+        tj.manual_seed(1)
+        layer = tj.nn.utils.parametrizations.weight_norm(tj.nn.Linear(3, 4))
+        layers.append(layer)
+        optimizer = tj.optim.SGD(layer.parameters(), lr=0.1)
+
+        def step(x: Any, layer: Any = layer, optimizer: Any = optimizer) -> Any:
+            loss = layer(x).square().mean()
+            optimizer.zero_grad(set_to_none=False)
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        steps.append(step)
+    eager, f = steps[0], tj.compile(steps[1])
+    for n in (4, 6, 5, 8, 7, 4, 9):
+        np.testing.assert_allclose(f(rows(n, 3)), eager(rows(n, 3)), rtol=1e-5, atol=1e-6)
+    for a, b in zip(*(layer.parameters() for layer in layers), strict=True):
+        np.testing.assert_allclose(a.detach(), b.detach(), rtol=1e-5, atol=1e-6)
+    assert f.stats.recordings == RECORDED, f.explain()
+
+
 def test_decisions_about_extents_are_paths() -> None:
     f = tj.compile(lambda x: x * 2 if x.shape[0] > 6 else x - 1)
     for n in (2, 3, 4, 5, 8, 9, 5, 10, 3):

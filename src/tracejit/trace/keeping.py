@@ -150,8 +150,9 @@ class Keeping:
             self._back_off(entry.key, reason, patience=0)
             variants = self.entries[entry.key] = variants[1:]
         variants.append(entry)
-        if entry.opened or loops_besides_walks(entry.root):
-            self.shapes.has_loops(entry.key)
+        loops = loops_besides_walks(entry.root)
+        if entry.opened or loops:
+            self.shapes.has_loops(entry.key, loops)
         for key in self.shapes.replaced(entry):
             if not any(known.compiled for known in self.entries.get(key, ())):
                 self.entries.pop(key, None)

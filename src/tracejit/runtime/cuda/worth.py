@@ -68,7 +68,9 @@ def is_worth_a_graph(program: Any) -> bool:
             launches += rounds
             spared += rounds * (PRODUCT if is_product else KERNEL)
     plan = program.plan
-    copied = sum(slot.kind != "input" for slot in plan.output_slots)  # not what lies where an input did
+    copied = sum(
+        slot.kind != "input" for slot in plan.output_slots
+    )  # not what lies where an input did
     cost = START + INPUT * len(plan.inputs) + RESULT * copied
     return spared > cost and launches <= MOST_LAUNCHES
 

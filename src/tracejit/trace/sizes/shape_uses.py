@@ -41,6 +41,8 @@ SAVED, OFTEN = 20e-6, 32
 MAX_SERVED = 512
 #: Signatures whose recordings one that serves them too may replace, as long as they are not compiled.
 REPLACED = 4
+#: Operations of all rounds of native loops that are no reason to do without sizes.
+FEW = 64
 #: The name of the tensor in which a call hands over its extents.
 EXTENTS = "extents"
 #: Why an extent is a constant.
@@ -105,6 +107,7 @@ class ShapeUse:
         self.patience = OFTEN  # calls of one signature before it is recorded for itself
         self.before: list[Any] = []  # the signatures met before extents varied
         self.loops = False  # are there native loops, which do without sizes?
+        self.rounds: tuple[int, ...] = ()  # of small ones
 
     def learn(self, extents: Sequence[int]) -> None:
         """A call with these extents has a new signature."""
@@ -201,11 +204,19 @@ class ShapeUses:
         self.of_keys[found[0]] = use
         return found
 
-    def has_loops(self, key: Any) -> None:
-        """A run with this signature became native loops, which are made for the extents of the recording."""
+    def has_loops(self, key: Any, loops: Sequence[tuple[int, int]]) -> None:
+        """A run with this signature became native loops, which are made for the extents of the recording.
+
+        Of each the number of rounds and of operations in a round: where they are few, and as many rounds as with other
+        extents, a recording for all extents may as well have them one by one. There are none of loops that tensors end.
+        """
         use = self.known.get(_form(key, tensors_in(key)))
-        if use is not None and not groups_in(key):
-            use.loops = True
+        if use is None or groups_in(key):
+            return
+        few = 0 < sum(rounds * operations for rounds, operations in loops) <= FEW
+        rounds = tuple([rounds for rounds, _ in loops])
+        use.loops = use.loops or not few or use.rounds not in ((), rounds)
+        use.rounds = rounds
 
     def replaced(self, entry: Entry) -> list[Any]:
         """The signatures that ``entry`` serves too, from before extents varied."""

@@ -14,8 +14,9 @@ from typing import Any
 
 from ...backoff import Backoff
 from ...errors import describe_line, last_user_line
+from ...extents import hint
 from ...ir.graph import Graph, Guard, Value
-from ...ir.loops import is_loop
+from ...ir.loops import body_of, is_loop
 from ...ops.table import Op
 from ...sizes import Decided
 from ...types import Scalar, TensorType
@@ -271,10 +272,16 @@ def is_rolled(root: Segment) -> bool:
     )
 
 
-def loops_besides_walks(root: Segment) -> bool:
-    """Were there more loops made of a straight path than layers of this package walked along sequences?"""
-    loops = sum(map(is_loop, root.statements)) if is_rolled(root) else 0
-    return loops > 0 and (root.leaf is None or loops > root.leaf.recording.walks)
+def loops_besides_walks(root: Segment) -> list[tuple[int, int]]:
+    """The loops made of a straight path, if they are more than the layers of this package that walked along sequences.
+
+    Of each the number of rounds, and of operations in a round.
+    """
+    loops = [v for v in root.statements if is_loop(v)] if is_rolled(root) else []
+    walks = 0 if root.leaf is None else root.leaf.recording.walks
+    if len(loops) <= walks:
+        return []
+    return [(hint(v.attributes["count"]), len(body_of(v).body)) for v in loops]
 
 
 def outcome_of(array: Any) -> Any:
