@@ -26,6 +26,7 @@ from ...types import Scalar, TensorType
 from ..numbers.numbers import outcome_key
 from ..numbers.places import Place
 from ..rounds.rounds import Rounds
+from ..sizes.door import Door
 from ..sizes.extents_inside import ExtentsInside
 from ..sizes.found_sizes import FindsSizes, SizesFound, user_line
 from ..sizes.layouts_inside import LayoutsInside
@@ -61,6 +62,8 @@ class Recorder(
     WalksInside,
 ):
     """Listens to one eager run in this thread."""
+
+    door = Door
 
     def __init__(self, signature: Signature, arguments: Sequence[tuple[str, Tensor]]) -> None:
         GradientsInside.__init__(self)
