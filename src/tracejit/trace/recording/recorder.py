@@ -31,6 +31,7 @@ from ..sizes.extents_inside import ExtentsInside
 from ..sizes.found_sizes import FindsSizes, SizesFound, user_line
 from ..sizes.layouts_inside import LayoutsInside
 from .absent_attributes import AbsentAttributes
+from .arrays_inside import ArraysInside
 from .devices import one_device
 from .gradients_inside import GradientsInside
 from .identities import Identities
@@ -60,6 +61,7 @@ class Recorder(
     Identities,
     TurnedInside,
     WalksInside,
+    ArraysInside,
 ):
     """Listens to one eager run in this thread."""
 
@@ -321,6 +323,7 @@ class Recorder(
         if MODULES:
             self.signature.device = one_device(self, outputs)
         self.check_functions(outputs)
+        self.check_arrays()
         self.check_histories(outputs, recipes)
         writes = tuple(
             (self.external[key][1], self.roots[key], self.write_counts[key])
