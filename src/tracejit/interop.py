@@ -46,9 +46,8 @@ def from_numpy(array: Any) -> Tensor:
             UserWarning,
             stacklevel=2,
         )
-    if MODES.recorder is not None:
-        MODES.recorder.unsupported("from_numpy() inside a compiled function")
-    tensor = Tensor._wrap(np.asarray(array).view())
+    found = None if MODES.recorder is None else MODES.recorder.array_shown(array)
+    tensor = Tensor._wrap(np.asarray(array).view()) if found is None else found
     tensor._inference = MODES.inference
     return tensor
 

@@ -43,25 +43,41 @@ def multiply(a: Terms, b: Terms) -> Terms:
 
 
 def quotient(a: Terms, b: Terms) -> Terms | None:
-    """``a / b`` where ``b`` is one term that divides every term of ``a``, else None.
+    """``a / b`` where ``b`` divides ``a`` without a rest, else None.
 
     >>> quotient((((0, 1), 6),), (((1,), 3),)), quotient((((0,), 5),), (((), 2),))
     ((((0,), 2),), None)
+    >>> quotient((((), 10), ((0,), 10)), (((), 2), ((0,), 2))), quotient((((0,), 1),), (((), 1), ((0,), 1)))
+    ((((), 5),), None)
     """
-    if len(b) != 1:
+    if not b:
         return None
-    ((monomial, factor),) = b
-    result = []
-    for symbols, coefficient in a:
-        rest = list(symbols)
-        for number in monomial:
-            if number not in rest:
-                return None
-            rest.remove(number)
-        if coefficient % factor:
+    monomial, factor = max(b, key=_order)
+    rest, result = a, []
+    while rest:
+        first, coefficient = max(rest, key=_order)
+        left = _without(first, monomial)
+        if left is None or coefficient % factor:
             return None
-        result.append((tuple(rest), coefficient // factor))
+        term = (left, coefficient // factor)
+        result.append(term)
+        rest = add(rest, multiply((term,), b), -1)
     return tuple(sorted(result))
+
+
+def _order(term: tuple[Monomial, int]) -> tuple[int, Monomial]:
+    """Terms by their degree, then by their symbols: an order that multiplication keeps."""
+    return len(term[0]), term[0]
+
+
+def _without(symbols: Monomial, others: Monomial) -> Monomial | None:
+    """A monomial divided by another one, None where that is not possible."""
+    rest = list(symbols)
+    for number in others:
+        if number not in rest:
+            return None
+        rest.remove(number)
+    return tuple(rest)
 
 
 def formula(terms: Terms) -> str:

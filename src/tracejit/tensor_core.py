@@ -314,12 +314,15 @@ class TensorCore(ops.OperatorMixin):
             )
         self._seen = writes.value
         grad, recorder, MODES.grad, MODES.recorder = MODES.grad, MODES.recorder, True, None
+        builder = MODES.builder
+        if builder is None and recorder is not None:  # asked for while an op runs
+            MODES.builder = recorder.before_ops()
         try:
             view = base
             for op, attributes in self._path():
                 view = op(view, **attributes)
         finally:
-            MODES.grad, MODES.recorder = grad, recorder
+            MODES.grad, MODES.recorder, MODES.builder = grad, recorder, builder
         before, number = self._grad_fn, self._output_nr
         self._requires_grad, self._grad_fn = True, view._grad_fn
         self._output_nr = view._output_nr

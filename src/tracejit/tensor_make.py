@@ -174,7 +174,7 @@ def _from_data(data: Any, wanted: DType | None) -> Tensor:
     else:
         array = array.astype((wanted or dtypes.from_numpy(array.dtype)).np, order="C", copy=True)
     if MODES.recorder is not None:
-        return _recorded(array)
+        return written_down(array)
     return Tensor._wrap(array)
 
 
@@ -196,15 +196,20 @@ def _as_array(data: Any) -> Any:
     return None
 
 
-def _recorded(array: Any) -> Tensor:
-    """While a run is recorded, small constants are written down; a large one cannot be followed."""
+def written_down(array: Any) -> Tensor:
+    """What a recorded run makes of an array of its own: small ones are written out, of large ones calls make copies.
+
+    >>> import numpy as np
+    >>> written_down(np.array([3.0, 4.0]))
+    tensor([3., 4.], dtype=tracejit.float64)
+    """
     dtype = dtypes.from_numpy(array.dtype)
     if array.size > _SMALL:
-        MODES.recorder.unsupported(f"tensor() of {array.size} values inside a compiled function")
-        return Tensor._wrap(array)
+        copied: Tensor = ops.elementwise.clone(Tensor._wrap(array))
+        return copied
     if dtype.is_complex:
         pairs = np.stack((array.real, array.imag), axis=-1)
-        return ops.complex_numbers.complex_of_parts(_recorded(pairs))  # type: ignore[no-any-return]
+        return ops.complex_numbers.complex_of_parts(written_down(pairs))  # type: ignore[no-any-return]
     values = [float(v) if dtype.is_extension else v.item() for v in array.ravel()]
     if len(set(map(repr, values))) <= 1:
         uniform: Tensor = ops.source.full(

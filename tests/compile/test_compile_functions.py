@@ -25,6 +25,7 @@ from custom_functions import (
     Reversed,
     Rounded,
     Same,
+    Scaled,
     Sin,
     Swish,
     Unrolled,
@@ -40,6 +41,7 @@ def fresh(*shape: int) -> Any:
 tj.manual_seed(5)
 W = fresh(4, 4).requires_grad_()
 BOOK = fresh(6, 4).requires_grad_()
+SCALE = fresh(1)
 
 
 def many(x: Any) -> Any:
@@ -152,6 +154,18 @@ def test_gradients_are_clipped_after_they_were_added_up() -> None:
         start = fresh(5, 2)
         assert_close(first(compiled, start), first(twice, start))
     assert compiled.stats.compiled_calls == 2
+
+
+@pytest.mark.parametrize("run", [first, second])
+def test_backward_gives_what_it_made_another_shape_in_place(run: Callable[..., Any]) -> None:
+    def scaled(x: Any) -> Any:
+        return Scaled.apply(x, SCALE * x.mean()).sin()
+
+    compiled = tj.compile(scaled)
+    for rows in (3, 3, 5):
+        start = fresh(rows, 4)
+        assert_close(run(compiled, start), run(scaled, start))
+    assert compiled.stats.compiled_calls >= 1, compiled.explain()
 
 
 def test_a_result_that_nothing_uses_has_zeros_or_nothing_for_a_gradient() -> None:

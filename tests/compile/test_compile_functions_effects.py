@@ -73,6 +73,20 @@ class Writes(Rounded):
         return g
 
 
+class Turns(Rounded):
+    """Gives a tensor that was saved another shape."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.kept = x.detach() * 2
+        return x * 1.0
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        ctx.kept.unsqueeze_(0)
+        return g * ctx.kept.shape[0]
+
+
 class Accumulates(Rounded):
     """Adds to gradients of tensors."""
 
@@ -111,6 +125,7 @@ EAGER = {
     Decides: "decides by the value",
     Draws: "draws random numbers",
     Writes: "writes to a tensor|not saved for it",
+    Turns: r"unsqueeze_\(\) on a tensor that it did not make",
     Accumulates: "not saved for it",
     Unsaved: "not saved for it",
     Fails: "fails",

@@ -146,6 +146,28 @@ def test_clipping_gradients_that_are_no_numbers():
         )
 
 
+@pytest.mark.parametrize("power", [2.0, 1.0, 3.0, float("inf"), 0.0])
+@pytest.mark.parametrize("how", ["eager", "compiled"])
+def test_clip_grad_norm_of_complex_gradients(power: float, how: str) -> None:
+    """The sizes of complex numbers count, beside those of real ones."""
+    rng = np.random.default_rng(3)
+    gradients = [rng.normal(size=4) + 1j * rng.normal(size=4), rng.normal(size=3)]
+    parameters = [nn.Parameter(tj.from_numpy(g) * 0) for g in gradients]
+    clip = nn.utils.clip_grad_norm_
+    clip = tj.compile(clip) if how == "compiled" else clip
+    for _ in range(3):
+        for p, g in zip(parameters, gradients, strict=True):
+            p.grad = tj.from_numpy(g.copy())
+        total = clip(parameters, 0.5, power)
+        norms = [np.linalg.norm(np.abs(g), power) for g in gradients]
+        expected = np.linalg.norm(norms, power)
+        assert total.dtype.is_floating_point
+        factor = min(0.5 / (expected + 1e-6), 1.0)
+        np.testing.assert_allclose(total.item(), expected, rtol=1e-6)
+        for p, g in zip(parameters, gradients, strict=True):
+            np.testing.assert_allclose(p.grad.numpy(), g * factor, rtol=1e-6)
+
+
 def test_clip_grad_norm():
     parameters = with_grads([3.0], [0.0, 4.0])
     norm = nn.utils.clip_grad_norm_([*parameters, empty(3)], 2.5)

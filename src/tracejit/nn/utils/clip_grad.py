@@ -14,6 +14,7 @@ from ...autograd.slots import gradient_of
 from ...cuda.arrays import is_on_device
 from ...modes import MODES
 from ...ops.elementwise import cast
+from ...ops.functions.complex_numbers import view_as_real
 from ...ops.reduction import sum as sum_of
 from ...ops.source import full
 from ...tensor import Tensor
@@ -123,11 +124,15 @@ def _part(tensor: Tensor, power: float) -> Any:
     if tensor.dtype.itemsize == 2:
         tensor = tensor.float()
     if power == 2.0:
+        if tensor.dtype.is_complex:
+            tensor = view_as_real(tensor)
         return (tensor * tensor).sum()
     size = tensor.abs()
     if math.isinf(power):
         return size.amax() if power > 0 else size.amin()
-    return (size**power).sum() if power != 0 else (tensor != 0).sum()
+    if power == 0:  # of the norms of tensors those count that are not zero
+        return cast(size.any(), dtype=size.dtype)
+    return (size**power).sum()
 
 
 def clip_grad_norm_(

@@ -218,16 +218,25 @@ def _divisor(
     for axis, (n, a, count) in enumerate(zip(size, around, counts, strict=True)):
         k, step = windows.kernel[axis], windows.stride[axis]
         outer = n + a if include_pad else n
-        spans = [
-            min(i * step - a + k, outer) - (i * step - a if include_pad else max(i * step - a, 0))
-            for i in range(count)
-        ]
-        if all(span == k for span in spans):
-            result = result * k
+        if (include_pad or not a) and (count - 1) * step - a + k <= outer:
+            result = result * k  # the first window is whole, and so is the last
             continue
-        shape = tuple(count if d == axis else 1 for d in range(len(size)))
-        result = s.literal(values=tuple(spans), shape=shape, dtype=like.dtype) * result
+        result = _spans(k, step, -a, (-a if include_pad else 0, outer), count, axis, like) * result
     return result
+
+
+def _spans(
+    k: int, step: int, first: int, ends: tuple[int, int], count: int, axis: int, like: Tensor
+) -> Tensor:
+    """How much of each window along an axis lies between ``ends``."""
+    low, high = ends
+    shape = tuple(count if d == axis else 1 for d in range(like.ndim - 2))
+    if is_symbolic(count) or is_symbolic(high):
+        starts = s.arange(start=first, step=step, count=count, dtype=dtypes.int64)
+        spans = e.minimum(starts + k, high) - e.maximum(starts, low)
+        return m.reshape(as_type(spans, like.dtype), shape=shape)
+    spans = tuple(min(i + k, high) - max(i, low) for i in range(first, first + step * count, step))
+    return s.literal(values=spans, shape=shape, dtype=like.dtype)
 
 
 def _avg_pool(

@@ -23,10 +23,11 @@ class Trial:
     """A run of backward on stand-ins."""
 
     first: int  # the number of the first node that it can make
-    before: frozenset[int]  # tensors there were
+    before: set[int]  # tensors there were, and still are
     known: frozenset[int]  # those among them that it may read at any time
     saved: dict[int, Tensor]
     depth: int
+    outer: Trial | None  # in the backward of which this one runs
     untold: bool = False  # is it not known how to differentiate again what it does?
 
 

@@ -249,10 +249,10 @@ class FunctionsInside:
         if owner is not None:
             held.found_in(owner)
         stands = [id(g) for g in grads if g is not None]
-        before = frozenset(self.roots) | frozenset(self.parents)
+        before = {*self.roots, *self.parents}
         outer, listener = self.trial, watching()
         depth = 1 if outer is None else outer.depth + 1
-        self.trial = trial = Trial(next_number(), before, frozenset(stands), {}, depth)
+        self.trial = trial = Trial(next_number(), before, frozenset(stands), {}, depth, outer)
         grad, MODES.grad = MODES.grad, True  # for gradients of gradients
         count = len(self.reads_later)
         reason = None
@@ -324,6 +324,16 @@ class FunctionsInside:
         if number in trial.before or number in trial.known or number not in self.roots:
             self.stop_trial("writes to a tensor that it did not make")
 
+    def trial_turns(self, tensor: Tensor, name: str) -> None:
+        """``tensor`` is about to be given another shape, or no history, by the method of this name."""
+        trial = self.trial
+        if trial is None:
+            return
+        number = id(tensor)
+        made = number not in trial.before and number not in trial.known and self.inside(tensor)
+        if not made or any(tensor is x for x in trial.saved.values()):
+            self.stop_trial(f"calls {name}() on a tensor that it did not make")
+
     def trial_gradient(self, tensor: Tensor) -> None:
         """The ``.grad`` of a tensor is asked for or set."""
         if self.trial is not None and not self.inside(tensor):
@@ -364,6 +374,10 @@ class FunctionsInside:
     def alias_ends(self, number: int) -> None:
         """Nobody reads this tensor any more: was it, if a function returned it, changed by another name?"""
         self.sharing.discard(number)
+        trial = self.trial
+        while trial is not None:
+            trial.before.discard(number)  # what backward makes next may have this identity
+            trial = trial.outer
         found = self.aliases.pop(number, None)
         tensor = None if found is None else found.tensor()
         if found is None or tensor is None or found.own:

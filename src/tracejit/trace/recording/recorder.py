@@ -26,10 +26,12 @@ from ...types import Scalar, TensorType
 from ..numbers.numbers import outcome_key
 from ..numbers.places import Place
 from ..rounds.rounds import Rounds
+from ..sizes.door import Door
 from ..sizes.extents_inside import ExtentsInside
 from ..sizes.found_sizes import FindsSizes, SizesFound, user_line
 from ..sizes.layouts_inside import LayoutsInside
 from .absent_attributes import AbsentAttributes
+from .arrays_inside import ArraysInside
 from .devices import one_device
 from .gradients_inside import GradientsInside
 from .identities import Identities
@@ -59,8 +61,11 @@ class Recorder(
     Identities,
     TurnedInside,
     WalksInside,
+    ArraysInside,
 ):
     """Listens to one eager run in this thread."""
+
+    door = Door
 
     def __init__(self, signature: Signature, arguments: Sequence[tuple[str, Tensor]]) -> None:
         GradientsInside.__init__(self)
@@ -318,6 +323,7 @@ class Recorder(
         if MODULES:
             self.signature.device = one_device(self, outputs)
         self.check_functions(outputs)
+        self.check_arrays()
         self.check_histories(outputs, recipes)
         writes = tuple(
             (self.external[key][1], self.roots[key], self.write_counts[key])

@@ -40,7 +40,7 @@ class TurnedInside:
     not_in_rounds: Callable[[], None]
     origin: Callable[[Tensor], tuple[Tensor, tuple[Step, ...]]]
     show: Callable[[Tensor, Value], None]
-    stop_trial: Callable[[str], None]
+    trial_turns: Callable[[Tensor, str], None]
     unsupported: Callable[[str], None]
     value_of: Callable[[Tensor], Value]
     write_counts: dict[int, int]
@@ -61,7 +61,7 @@ class TurnedInside:
 
     def reshape_in_place(self, tensor: Tensor, view: Tensor, name: str) -> None:
         """``tensor`` is about to become ``view``, one of itself, by the method of this name."""
-        self.stop_trial(f"calls {name}()")
+        self.trial_turns(tensor, name)
         if self.failure is None:
             with self.careful(f"{name}()"):
                 steps = self._steps_between(tensor, view)
@@ -76,7 +76,7 @@ class TurnedInside:
 
     def detach_in_place(self, tensor: Tensor) -> None:
         """``tensor``, which requires grad, is about to forget its history."""
-        self.stop_trial("calls detach_()")
+        self.trial_turns(tensor, "detach_")
         if self.failure is None:
             with self.careful("detach_()"):
                 self._become(tensor, ((elementwise.detach_copy, {}),), "detach_")

@@ -209,6 +209,7 @@ class FindsSizes:
 
     signature: Signature
     builder: Any
+    door: Any  # what stands before every op from then on
     path: dict[Any, None]
     roots: dict[int, Value]
     value_of: Callable[[Tensor], Value]
@@ -305,7 +306,7 @@ class FindsSizes:
             self.signature.sizes, self.more_than_sizes, self.size
         )
         if MODES.recorder is self:
-            MODES.builder = Door(self)
+            MODES.builder = self.door(self)
             self.follow_sizes()
         return scope
 
@@ -319,6 +320,10 @@ class FindsSizes:
             self.scope.closed = True
         for tensor in self.widened_arguments:
             tensor._run_time_type = None
+
+    def before_ops(self) -> Any:
+        """What stands before ops that the tape alone keeps, if extents are about."""
+        return None if self.scope is None or self.scope.closed else self.door(self)
 
     def not_in_rounds(self) -> None:
         """Something happens that an open loop cannot hold."""
@@ -334,20 +339,26 @@ class FindsSizes:
 
     def show(self, tensor: Tensor, value: Value) -> None:
         """While recording, ``tensor`` has the type of ``value``; so does the tape."""
-        if self.scope is None or not has_extents(value.spec.shape):
+        self.has_type(tensor, value.op, value.spec)
+
+    def has_type(self, tensor: Tensor, op: Any, kind: TensorType) -> None:
+        """While recording, ``tensor`` is of this type; so it is for the tape, where ``op`` made it."""
+        if self.scope is None or not has_extents(kind.shape):
             return
-        shape: tuple[Any, ...] = value.spec.shape
+        shape: tuple[Any, ...] = kind.shape
         self.scope.shapes.update((x.terms, x) for x in shape if has_extents(x))
         tensor._type = None
-        tensor._run_time_type = RunTimeType(self.scope, value.spec, get_ident())
+        tensor._run_time_type = RunTimeType(self.scope, kind, get_ident())
         node = tensor._grad_fn
-        if isinstance(node, OpNode) and node.op is value.op:
-            node.out_type = value.spec
+        if isinstance(node, OpNode) and node.op is op:
+            node.out_type = kind
 
     def on_tape(
         self, out: Tensor, op: Any, operands: Sequence[Any], attributes: dict[str, Any]
     ) -> None:
         """The step of the tape that made ``out`` holds numbers: put the extents there."""
+        if op.is_view and out._base is not None:
+            out._chain = (*out._chain[:-1], (op, attributes))
         node = out._grad_fn
         if isinstance(node, OpNode) and node.op is op:
             node.attributes = attributes
@@ -364,25 +375,3 @@ def user_line(above: int = 1) -> tuple[str, int] | None:
     """The user's present line; so many frames from here on are this package's."""
     frame = user_frame(above + 1)
     return None if frame is None else (sys.intern(frame.f_code.co_filename), frame.f_lineno)
-
-
-class Door:
-    """Stands before every op while extents are about: arrays are given numbers, the recorder the extents."""
-
-    def __init__(self, recorder: Any) -> None:
-        self.recorder = recorder
-
-    def emit(self, op: Any, operands: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
-        """Run ``op``."""
-        from ...dispatch import apply
-
-        recorder = self.recorder
-        MODES.builder = None
-        try:
-            if not (has_extents(operands) or has_extents(attributes)):
-                return apply(op, operands, attributes)
-            recorder.pending = operands, attributes
-            return apply(op, tuple(map(hint, operands)), plain(attributes))
-        finally:
-            recorder.pending = None
-            MODES.builder = self
