@@ -22,6 +22,7 @@ from ..types import Shape, TensorType
 from .elementwise import bent
 from .namespace import wide, xp
 from .table import Array, Ints, Sample, contraction, indexing
+from .window_scans import lead_of, lowest, numbers_of_largest, rows_of
 from .windows import Pairs, Windows, volume
 
 _PAIRS = {"kernel": (2,), "stride": (2,), "padding": ((0, 0),), "dilation": (1,)}
@@ -62,11 +63,6 @@ def _number_type(
 ) -> TensorType:
     pooled = _pooled_type(x, kernel=kernel, stride=stride, padding=padding, dilation=dilation)
     return TensorType(pooled.shape, _number_dtype(kernel))
-
-
-def lowest(x: Array) -> Any:
-    """A number no element of x is below: what padding holds."""
-    return np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
 
 
 def _one_after_the_other(
@@ -151,49 +147,8 @@ def argmax_windows(
     x: Array, *, kernel: Shape, stride: Shape, padding: Pairs, dilation: Shape
 ) -> Array:
     """Which element of the kernel each window's largest element is."""
-    n = xp(x)
     windows = Windows(kernel, stride, padding, dilation)
-    size = x.shape[x.ndim - len(kernel) :]
-    x = wide(x)
-    dtype = _number_dtype(kernel).np
-    numbers, best = _scan(x, windows, dtype, False)
-    if x.dtype.kind not in "iu" and n.isnan(best).any():
-        numbers, best = _scan(x, windows, dtype, True)
-    if windows.buffer(size) != size and (best == lowest(x)).any():
-        _leave_padding(numbers, best, windows, lowest(x))
-    return numbers
-
-
-def _scan(x: Array, windows: Windows, dtype: Any, nans: bool) -> tuple[Array, Array]:
-    """The number and the value of each window's largest element; with ``nans`` each NaN counts as larger."""
-    n = xp(x)
-    source = windows.pad(x, lowest(x))
-    counts = windows.counts(x.shape[x.ndim - len(windows.kernel) :])
-    best = numbers = None
-    for tap, index in windows.taps(counts):
-        part = source[index]
-        if best is None:
-            best, numbers = part.copy(), n.zeros(part.shape, dtype)
-            continue
-        larger = part > best
-        if nans:
-            larger |= part != part
-        n.maximum(best, part, out=best)
-        n.maximum(numbers, larger * dtype.type(tap), out=numbers)  # the last one to be larger
-    return numbers, best
-
-
-def _leave_padding(numbers: Array, best: Array, windows: Windows, value: Any) -> None:
-    """Windows of lowest values only: the first element that is not padding, as a scan of the window finds it."""
-    n = xp(numbers)
-    first: Any = n.zeros((), numbers.dtype)
-    counts = best.shape[best.ndim - len(windows.kernel) :]
-    for axis, count in enumerate(counts):
-        one = windows.along(axis)
-        before = n.maximum(one.padding[0][0] - n.arange(count) * one.stride[0], 0)
-        along = n.minimum(-(-before // one.dilation[0]), one.kernel[0] - 1)
-        first = first[..., None] * one.kernel[0] + along
-    n.copyto(numbers, first.astype(numbers.dtype), where=best == value)
+    return numbers_of_largest(wide(x), windows, _number_dtype(kernel).np)
 
 
 def _pick_type(
@@ -298,7 +253,13 @@ def put_windows(
     n = xp(x)
     windows = Windows(kernel, stride, padding, dilation)
     values = wide(x)
-    lead = x.shape[: x.ndim - len(kernel)]
+    lead = lead_of(x, size)
+    if windows.sees_all(size) and x.size:
+        found = n.zeros((*lead, volume(size)), values.dtype)
+        n.put_along_axis(
+            found, rows_of(number, size).astype(n.int64), rows_of(values, size) + 0, -1
+        )
+        return found.reshape(*lead, *size).astype(x.dtype, copy=False)
     buffer = n.zeros((*lead, *windows.buffer(size)), values.dtype)
     for tap, index in windows.taps(x.shape[x.ndim - len(kernel) :]):
         place = buffer[index]

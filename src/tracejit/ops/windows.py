@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,8 @@ from .op import Array
 Pairs = tuple[tuple[int, int], ...]  # (before, after) along each dimension
 Index = tuple[Any, ...]
 
+#: Windows of more elements are not written out one element after the other.
+MOST_TAPS = 64
 #: Bytes of temporary memory that are filled and used at a time: a piece stays in the second-level cache.
 PIECE = 1 << 20
 #: The same for a device, where every piece is some launches.
@@ -42,6 +44,16 @@ class Windows(NamedTuple):
         """
         return Windows(*(attribute[axis : axis + 1] for attribute in self))  # type: ignore[arg-type]
 
+    def only(self, axes: Collection[int]) -> Windows:
+        """Windows of as many dimensions that take one element along all but these.
+
+        >>> Windows((3, 2), (1, 2), ((0, 0), (1, 1)), (1, 1)).only([1])
+        Windows(kernel=(1, 2), stride=(1, 2), padding=((0, 0), (1, 1)), dilation=(1, 1))
+        """
+        single = Windows((1,), (1,), ((0, 0),), (1,))
+        each = [self.along(d) if d in axes else single for d in range(len(self.kernel))]
+        return Windows(*(tuple(itertools.chain(*parts)) for parts in zip(*each, strict=True)))
+
     def reach(self) -> Shape:
         """The extents one window spans.
 
@@ -58,6 +70,15 @@ class Windows(NamedTuple):
         """
         spans = zip(size, self.padding, self.reach(), self.stride, strict=True)
         return tuple((n + a + b - span) // s + 1 for n, (a, b), span, s in spans)
+
+    def sees_all(self, size: Shape) -> bool:
+        """Is there one window, and does it take every element of extents ``size``?
+
+        >>> Windows((6,), (6,), ((0, 0),), (1,)).sees_all((6,)), Windows((3,), (3,), ((0, 0),), (1,)).sees_all((6,))
+        (True, False)
+        """
+        dense = all(d == 1 for d in self.dilation) and not any(map(any, self.padding))
+        return dense and self.kernel == tuple(size)
 
     def sizes(self, counts: Shape) -> Shape:
         """The extents over which ``counts`` windows fit exactly.

@@ -15,7 +15,6 @@ from ...errors import ArgumentError, ArgumentValueError, ShapeError
 from .. import elementwise as e
 from .. import indexing as ix
 from .. import movement as m
-from .. import pooling as p
 from .. import reduction as r
 from .. import source as s
 from ..resampling import mix_along
@@ -23,7 +22,7 @@ from ..shapes import numel
 from ..table import function
 from ..windows import Windows
 from .common import Tensor, as_type, check_tensor, constant, require_float, shape_of, upcast
-from .pooling import positions_of, windows_of
+from .pooling_windows import largest_and_numbers, largest_of, positions_of, sums_of, windows_of
 from .spatial import Shape, batched, per_dim, unbatched
 
 Runs = list[range]
@@ -83,6 +82,8 @@ def _laid_out(x: Tensor, dim: int, runs: Runs, repeat: bool) -> tuple[Tensor, in
         for run in runs
         for place in (*run, *((run[-1] if repeat else -1,) * (longest - len(run))))
     )
+    if places == tuple(range(x.shape[dim])):
+        return x, longest
     return mix_along(x, dim=dim, places=(places,), weights=((1.0,) * len(places),)), longest
 
 
@@ -106,7 +107,7 @@ def _adaptive_avg(rank: int, input: Tensor, output_size: Any) -> Tensor:
             mean = m.expand(mean, shape=(*shape_of(x)[:2], *size))
     elif _even(own, size):
         kernel = tuple(n // want for n, want in zip(own, size, strict=True))
-        mean = e.div(p.sum_windows(wide, **_tiles(kernel)._asdict()), numel(kernel))
+        mean = e.div(sums_of(wide, _tiles(kernel)), numel(kernel))
     else:
         mean = _uneven_mean(wide, own, size)
     return unbatched(as_type(mean, x.dtype), added)
@@ -122,7 +123,7 @@ def _uneven_mean(x: Tensor, own: Shape, size: Shape) -> Tensor:
         shape = tuple(want if d == axis else 1 for d in range(len(size)))
         lengths = s.literal(values=tuple(len(run) for run in runs), shape=shape, dtype=dtype)
         divisor = e.mul(divisor, lengths)
-    return e.div(p.sum_windows(x, **_tiles(tuple(kernel))._asdict()), divisor)
+    return e.div(sums_of(x, _tiles(tuple(kernel))), divisor)
 
 
 def _adaptive_max(rank: int, input: Tensor, output_size: Any, return_indices: bool) -> Any:
@@ -143,9 +144,8 @@ def _adaptive_max(rank: int, input: Tensor, output_size: Any, return_indices: bo
         kernel.append(longest)
     windows = _tiles(tuple(kernel))
     if not return_indices:
-        return unbatched(p.max_windows(x, **windows._asdict()), added)
-    numbers = p.argmax_windows(x, **windows._asdict())
-    values = p.pick_windows(x, numbers, **windows._asdict())
+        return unbatched(largest_of(x, windows), added)
+    values, numbers = largest_and_numbers(x, windows)
     laid = positions_of(numbers, windows, shape_of(x)[2:])
     return unbatched(values, added), unbatched(_original(laid, runs, kernel, own), added)
 

@@ -7,10 +7,8 @@ from typing import Any
 from ... import dtypes
 from ...errors import ShapeError
 from ...extents import is_symbolic
-from .. import comparison as c
 from .. import elementwise as e
 from .. import movement as m
-from .. import pooling as p
 from .. import source as s
 from ..precision import full_precision
 from ..promotion import UnsupportedDtypeError
@@ -18,63 +16,9 @@ from ..shapes import numel
 from ..table import function
 from ..windows import Windows
 from .arithmetic import div
-from .common import Number, Tensor, as_type, constant, shape_of, upcast
+from .common import Number, Tensor, as_type, shape_of, upcast
+from .pooling_windows import largest_and_numbers, largest_of, positions_of, sums_of, windows_of
 from .spatial import Shape, Sizes, batched, per_dim, unbatched
-
-#: Up to so many quotients are told apart by comparing.
-_MOST_COMPARED = 16
-
-
-def windows_of(
-    name: str,
-    size: Shape,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    ceil_mode: bool,
-) -> Windows:
-    """The windows of a pooling function; ``RuntimeError`` for options out of range.
-
-    With ``ceil_mode`` the last window may reach over the end, as long as it starts before it.
-    """
-    rank = len(size)
-    kernel = per_dim(name, "kernel_size", kernel_size, rank)
-    given = stride is not None and stride != ()
-    steps = per_dim(name, "stride", stride, rank) if given else kernel
-    around = per_dim(name, "padding", padding, rank)
-    apart = per_dim(name, "dilation", dilation, rank)
-    _check_options(name, kernel, steps, around, apart)
-    windows = Windows(kernel, steps, tuple((n, n) for n in around), apart)
-    if not ceil_mode:
-        return windows
-    pairs = []
-    for n, a, s_, span in zip(size, around, steps, windows.reach(), strict=True):
-        count = -(-(n + 2 * a - span) // s_) + 1
-        count -= (count - 1) * s_ >= n + a
-        pairs.append((a, (count - 1) * s_ + span - n - a))
-    return windows._replace(padding=tuple(pairs))
-
-
-def _check_options(
-    name: str, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape
-) -> None:
-    if any(n < 1 for n in stride):
-        raise ShapeError(f"stride should not be zero ({name}: {list(stride)})")
-    if any(n < 1 for n in kernel):
-        raise ShapeError(
-            f"kernel size should be greater than zero, but got {list(kernel)} ({name})"
-        )
-    if any(n < 1 for n in dilation):
-        raise ShapeError(f"dilation should be greater than zero, but got {list(dilation)} ({name})")
-    for n, k, d in zip(padding, kernel, dilation, strict=True):
-        if n < 0:
-            raise ShapeError(f"pad must be non-negative, but got pad: {n} ({name})")
-        if n > ((k - 1) * d + 1) // 2:
-            raise ShapeError(
-                "pad should be at most half of effective kernel size, but got "
-                f"pad={n}, kernel_size={k} and dilation={d} ({name})"
-            )
 
 
 def check_not_empty(name: str, x: Tensor) -> None:
@@ -84,38 +28,6 @@ def check_not_empty(name: str, x: Tensor) -> None:
             f"Expected {x.ndim - 1}D or {x.ndim}D (batch mode) tensor with optional 0 dim batch size for "
             f"input, but got:{list(shape_of(x))} ({name})"
         )
-
-
-def positions_of(numbers: Tensor, windows: Windows, size: Shape) -> Tensor:
-    """Elements of the kernel, by number, as positions in the flattened spatial dimensions."""
-    rank, shape = len(size), shape_of(numbers)
-    left = as_type(numbers, dtypes.int64)
-    flat: Any = 0
-    for axis in range(rank):
-        one = windows.along(axis)
-        (before, _), dim = one.padding[0], numbers.ndim - rank + axis
-        tap, left = _divided(left, one.kernel[0], numel(windows.kernel[axis + 1 :]))
-        starts = s.arange(start=-before, step=one.stride[0], count=shape[dim], dtype=dtypes.int64)
-        starts = m.reshape(
-            starts, shape=tuple(shape[d] if d == dim else 1 for d in range(len(shape)))
-        )
-        flat = e.add(
-            e.mul(e.add(starts, e.mul(tap, one.dilation[0])), numel(size[axis + 1 :])), flat
-        )
-    return flat
-
-
-def _divided(left: Tensor, count: int, by: int) -> tuple[Tensor, Tensor]:
-    """Quotients below ``count`` and remainders; few of them are found by comparing, which kernels can do."""
-    if is_symbolic(count) or count > _MOST_COMPARED:
-        tap = e.floor_divide(left, by)
-    elif not is_symbolic(by) and by == 1:
-        return left, constant(0, left.dtype)
-    else:
-        tap = constant(0, left.dtype)
-        for k in range(1, count):
-            tap = e.add(as_type(c.ge(left, k * by), left.dtype), tap)
-    return tap, e.sub(left, e.mul(tap, by))
 
 
 def _max_pool(
@@ -136,9 +48,8 @@ def _max_pool(
     size = shape_of(x)[2:]
     windows = windows_of(name, size, kernel_size, stride, padding, dilation, ceil_mode)
     if not return_indices:
-        return unbatched(p.max_windows(x, **windows._asdict()), added)
-    numbers = p.argmax_windows(x, **windows._asdict())
-    values = p.pick_windows(x, numbers, **windows._asdict())
+        return unbatched(largest_of(x, windows), added)
+    values, numbers = largest_and_numbers(x, windows)
     return unbatched(values, added), unbatched(positions_of(numbers, windows, size), added)
 
 
@@ -257,7 +168,7 @@ def _avg_pool(
     size = shape_of(x)[2:]
     windows = windows_of(name, size, kernel_size, stride, padding, 1, ceil_mode)
     wide = upcast(x)
-    total = p.sum_windows(wide, **windows._asdict())
+    total = sums_of(wide, windows)
     counts = shape_of(total)[2:]
     around = tuple(a for a, _ in windows.padding)
     divisor = divisor_override or _divisor(windows, size, around, counts, count_include_pad, wide)

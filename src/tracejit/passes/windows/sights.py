@@ -15,12 +15,9 @@ from ...extents import is_symbolic
 from ...ir.graph import Value
 from ...ops.shapes import numel
 from ...ops.source import full
-from ...ops.windows import Windows
+from ...ops.windows import MOST_TAPS, Windows
 from ...types import Scalar, Shape
 from ..rewrite import Rewriter
-
-#: Windows over more elements stay library calls.
-MOST_TAPS = 64
 
 
 class Sights:
@@ -38,10 +35,7 @@ class Sights:
 
     def only(self, axes: Collection[int]) -> Sights:
         """Windows along some of the dimensions, of one element along the others."""
-        plain = Windows((1,), (1,), ((0, 0),), (1,))
-        each = [self.windows.along(a) if a in axes else plain for a in range(self.rank)]
-        both = Windows(*(tuple(itertools.chain(*parts)) for parts in zip(*each, strict=True)))
-        return Sights(self.rewriter, self.value, both)
+        return Sights(self.rewriter, self.value, self.windows.only(axes))
 
     def taps(self) -> Iterator[tuple[int, ...]]:
         """The elements of the kernel, in order."""

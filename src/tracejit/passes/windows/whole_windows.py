@@ -24,7 +24,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import dtypes
-from ...extents import is_symbolic
 from ...ir.graph import Value
 from ...ops.shapes import numel
 from ...types import Shape
@@ -68,9 +67,9 @@ def _whole(rewriter: Rewriter, value: Value, shape: Shape, counts: Sequence[Any]
     attributes = value.attributes
     kernel = attributes["kernel"]
     lead, size = shape[: len(shape) - len(kernel)], shape[len(shape) - len(kernel) :]
-    if is_small(value) or any(is_symbolic(n) or n != 1 for n in counts):
+    if is_small(value) or not equal(kernel, size) or not all(equal(n, 1) for n in counts):
         return None
-    if any(a != 0 or b != 0 for a, b in attributes["padding"]) or not equal(kernel, size):
+    if any(a != 0 or b != 0 for a, b in attributes["padding"]):
         return None
     if any(d != 1 for d in attributes["dilation"]):
         return None

@@ -332,8 +332,7 @@ class Planner:
         """Write new values into what lies where the result does."""
         if value not in self.slots:  # in memory that its base was not the first in
             self.place(value)
-        code = write_scatter(value, self.layouts(value), self.layouts)
-        self.add_kernel(value, code, COARSE)
+        self.add_kernel(value, write_scatter(value, self.layouts(value), self.layouts), COARSE)
 
     def plan_whole(self, value: Value, write: Callable[..., KernelCode]) -> None:
         """Compute a value by a kernel of its own."""
