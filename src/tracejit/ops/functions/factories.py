@@ -351,5 +351,5 @@ def logspace(
     first, last = _plain(start), _plain(end)
     if not kind.is_differentiable:
         first, last = int(first), int(last)
-    powers = linspace(first, last, steps, dtype=dtypes.float64)
+    powers = linspace(first, last, steps, dtype=dtypes.float64, device=device)
     return made(as_type(e.pow(float(base), powers), kind), requires_grad, device)
