@@ -13,6 +13,9 @@ from .. import elementwise as e
 from .. import movement as m
 from .. import reduction as r
 from ..attention import attention
+from ..contraction import matmul as product
+from ..contraction import transposed
+from ..precision import lower_precision
 from ..shapes import numel
 from ..table import function
 from .common import Tensor, as_type, shape_of, upcast
@@ -24,7 +27,7 @@ from .softmax import softmax
 from .triangles import positions
 
 
-@function(method=False)
+@function(method=False, within=lower_precision)
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,
@@ -147,8 +150,11 @@ def _go_together(query: Shape, key: Shape, value: Shape) -> bool:
 
 
 def _scores(query: Tensor, key: Tensor, factor: float) -> Tensor:
-    swapped = (*range(key.ndim - 2), key.ndim - 1, key.ndim - 2)
-    return upcast(e.mul(matmul(query, m.permute(key, dims=swapped)), factor))
+    """What goes into the softmax. Of half precision they are not rounded: large ones would be far off."""
+    turned = transposed(key)
+    if query.dtype.is_half and key.dtype is query.dtype and not getattr(query, "is_cuda", False):
+        return e.mul(product(query, turned, dtype=float32), factor)
+    return upcast(e.mul(matmul(query, turned), factor))
 
 
 def _softmax_or_zero(scores: Tensor) -> Tensor:
