@@ -49,6 +49,15 @@ CALLS = {
     "a norm of zeros": "t.linalg.vector_norm(x * 0, -1.5, 1, True)",
     "one class in a vector": "f.multi_margin_loss(x[0, 0], t.tensor([2]), reduction='none')",
     "reflected quotient": "x.__rdiv__(2)",
+    "eigenvalues as another shape": "t.linalg.eigh(x[:, :, :3] + x[:, :, :3].mT)[0].view(-1)",
+    "strides of eigenvalues": "t.tensor(t.linalg.eigvals(x[:, :, :3].detach()).stride())",
+    "strides of singular values": "t.tensor(t.linalg.svd(x.detach()).S.stride())",
+    "strides of what is ravelled": "t.tensor(x[..., ::2].ravel().stride())",
+    "the power of nothing": "t.linalg.matrix_power(x[..., :3], 0)",
+    "the largest singular value of nothing": "t.linalg.matrix_norm(x.detach()[:, :, :0], 2)",
+    "the largest row of nothing": "t.linalg.matrix_norm(x.detach()[:, :0], float('inf'), keepdim=True)",
+    "the largest column of nothing": "t.linalg.norm(x.detach()[0, :, :0], 1)",
+    "pieces": "x.unsafe_split(2, 2)[1]",
 }
 X = np.random.default_rng(7).standard_normal((2, 3, 4)) * 1.5
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import dtypes
 from ...device import index_of
-from ...errors import ArgumentError, ArgumentValueError
+from ...errors import ArgumentError
 from .. import elementwise as e
 from .. import movement as m
 from .. import shapes
@@ -287,7 +287,7 @@ def arange(
     if kind is dtypes.int64:  # the bounds are converted first
         first, last, step = (shapes.whole(v) for v in (first, last, step))
     if step == 0:
-        raise ArgumentValueError("step must be nonzero")
+        raise RuntimeError("step must be nonzero")
     if (last - first) * (1 if step > 0 else -1) < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     whole = all(isinstance(v, int) for v in (first, last, step))
