@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,9 +19,11 @@ from ...modes import MODES
 from ...types import Shape
 from ...varying import is_varying
 from .. import shapes
+from ..complex_numbers import complex_of_parts
 from ..complex_numbers import conjugated as conjugated
 from ..elementwise import cast, clone, mul, where
 from ..mixin import OperatorMixin
+from ..movement import cat
 from ..promotion import UnsupportedDtypeError
 from ..source import full
 
@@ -137,6 +140,12 @@ def as_type(x: Tensor, dtype: DType) -> Tensor:
 def constant(value: Number, dtype: DType, shape: Shape = ()) -> Tensor:
     """A tensor filled with ``value``."""
     if isinstance(value, complex):
+        if not cmath.isfinite(value):  # of which a product would mix the parts
+            parts = [
+                full(shape=(*shape, 1), value=v, dtype=dtype.to_real)
+                for v in (value.real, value.imag)
+            ]
+            return complex_of_parts(cat(*parts, dim=len(shape)))
         return mul(full(shape=shape, value=1, dtype=dtype), value)
     if is_varying(value) and _takes(value, dtype):  # an operand, so that any value will do
         return mul(full(shape=shape, value=1, dtype=dtype), value)
