@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import threading
 from typing import Any
 
 from .errors import ArgumentError, DeviceError
 from .meta import ANY, META
+from .modes import MODES
 
 KNOWN = ("cpu", "cuda")
 #: Devices that programs name, to compare others with them, and that hold no tensors here.
@@ -54,13 +56,31 @@ class device:  # noqa: N801  (PyTorch's spelling)
         self.index = index if number is None else int(number)
 
     def __enter__(self) -> device:
-        """Make new tensors here, on the host or without memory; ``NotImplementedError`` for any other device."""
-        check_default(self)
-        DEFAULT.stack = (*DEFAULT.stack, index_of(self))
+        """Let factories make new tensors here, in this thread; :class:`DeviceError` where there is no such device."""
+        check_device(self)
+        _DEFAULT.enter(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        DEFAULT.stack = DEFAULT.stack[:-1]
+        _DEFAULT.leave()
+
+    def __call__(self, function: Any) -> Any:
+        """A function that runs inside: ``@device("cuda")``."""
+
+        @functools.wraps(function)
+        def inside(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return inside
+
+    def number(self) -> int:
+        """The number of the GPU that this means at present, -1 for the host, -2 for "meta".
+
+        >>> device("cpu").number()
+        -1
+        """
+        return index_of(self)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, device):
@@ -89,18 +109,41 @@ CPU = device("cpu")
 
 
 class _Default(threading.local):
-    """Where new tensors are made: the number of the device, by `with` statements, and besides."""
+    """Where a thread makes new tensors: by ``with`` statements, the innermost first, and besides."""
 
-    stack: tuple[int, ...] = ()
-    always = -1
+    inside: tuple[device, ...] = ()
+    always: device | None = None
 
-    @property
-    def index(self) -> int:
-        """The number."""
-        return self.stack[-1] if self.stack else self.always
+    def enter(self, where: device) -> None:
+        self.inside = (*self.inside, where)
+        self._tell()
+
+    def leave(self) -> None:
+        self.inside = self.inside[:-1]
+        self._tell()
+
+    def set(self, where: device | None) -> None:
+        self.always = where
+        self._tell()
+
+    def _tell(self) -> None:
+        where = self.inside[-1] if self.inside else self.always
+        MODES.default_device = None if where is None or where.type == "cpu" else where
+        MODES.note()
 
 
-DEFAULT = _Default()
+_DEFAULT = _Default()
+
+
+def set_default(wanted: str | device | int | None) -> None:
+    """Where factories of this thread make new tensors outside of ``with`` statements; None is the host.
+
+    Raises :class:`DeviceError` for a device that is not there.
+
+    >>> set_default("cpu")
+    """
+    check_device(wanted)
+    _DEFAULT.set(None if wanted is None else device(wanted))
 
 
 def check_device(wanted: str | device | int | None) -> device:
@@ -124,27 +167,18 @@ def check_device(wanted: str | device | int | None) -> device:
     return device("cuda", current_index() if found.index is None else found.index)
 
 
-def check_default(wanted: str | device | int) -> None:
-    """Refuse to make new tensors anywhere but on the host where programs do not say where.
-
-    Raises ``NotImplementedError`` for a GPU, :class:`DeviceError` for what is not present.
-
-    >>> check_default("cpu")
-    """
-    if check_device(wanted).type not in ("cpu", "meta"):
-        raise NotImplementedError(
-            f"new tensors are made on the host: pass device={str(wanted)!r} where they are made"
-        )
-
-
 def index_of(wanted: str | device | int | None) -> int:
-    """The number of the GPU meant by ``wanted``, -1 for the host, -2 for "meta"; :class:`DeviceError` for others.
+    """The number of the GPU meant by ``wanted``, -1 for the host, -2 for "meta"; None is where new tensors are made.
+
+    Raises :class:`DeviceError` for other devices.
 
     >>> index_of(None), index_of("cpu")
     (-1, -1)
     """
     if wanted is None:
-        return DEFAULT.index
+        wanted = MODES.default_device
+        if wanted is None:
+            return -1
     found = check_device(wanted)
     if found.type == "meta":
         ANY[0] = True

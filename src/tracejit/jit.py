@@ -114,8 +114,8 @@ class CompiledFunction(Keeping, Inspection, Copies):
                 structure, numbers = self.uses.structure((args, kwargs), tensors)
             elif self.uses.held.known:
                 structure = beside(None, self.uses.held.places(len(args)), tensors)
-            cast: Any = dtypes._default if modes.autocast_settings is None else modes.autocast_key()
-            key = call_key((modes.grad, modes.inference, cast), structure, tensors)
+            unusual: Any = dtypes._default if modes.unusual is None else modes.unusual_key()
+            key = call_key((modes.grad, modes.inference, unusual), structure, tensors)
             found = self.entries.get(key)
             if found is not None:
                 for entry in found:

@@ -15,8 +15,9 @@ class Modes(threading.local):
     graph instead of running them, ``recorder`` is told of every op that ran, ``saved_hooks`` is a stack of
     (pack, unpack) pairs for tensors kept for backward, ``anomaly`` watches nodes while anomalies are looked for,
     ``autocast`` is the dtype that products take, ``autocast_settings`` what was set of autocast for each device, None
-    where that is the default; ``autocast_depth`` counts the blocks around. ``anomaly_nan`` says whether a watch that is
-    on, or would be, looks for nan.
+    where that is the default; ``autocast_depth`` counts the blocks around. ``default_device`` is where new tensors are
+    made, None for the host. ``anomaly_nan`` says whether a watch that is on, or would be, looks for nan.
+    ``unusual`` is None until something that calls differ in is set: what :meth:`note` wrote there.
     """
 
     grad: bool = True
@@ -29,10 +30,19 @@ class Modes(threading.local):
     autocast: Any = None
     autocast_settings: Any = None
     autocast_depth: int = 0
+    default_device: Any = None
+    unusual: Any = None
 
-    def autocast_key(self) -> Any:
-        """What calls differ in where something of autocast is set: that, its dtype and the default one."""
-        return self.autocast, self.autocast_settings, dtypes.get_default_dtype()
+    def note(self) -> None:
+        """Say in one place, for whoever only asks whether all is as usual, what is set of autocast and devices."""
+        both = self.autocast_settings, self.default_device
+        self.unusual = None if both == (None, None) else both
+
+    def unusual_key(self) -> Any:
+        """What calls differ in where something unusual is set: that, and what it comes down to at present."""
+        where = self.default_device
+        number = None if where is None else where.number()
+        return self.autocast, self.unusual, number, dtypes.get_default_dtype()
 
 
 MODES = Modes()

@@ -132,7 +132,7 @@ def load(path: Any, map_location: Any = None, *, weights_only: bool = True, **_:
             return load(copy.name, map_location)
     index = (
         -1
-        if callable(map_location) or isinstance(map_location, Mapping)
+        if map_location is None or callable(map_location) or isinstance(map_location, Mapping)
         else index_of(map_location)
     )
     header, metadata = _verified_header(Path(path))

@@ -6,7 +6,7 @@ from typing import Any
 
 from . import cuda, dtypes
 from .absent import cpu
-from .device import DEFAULT, check_default, device, device_at, index_of
+from .device import device, device_at, index_of, set_default
 from .errors import ArgumentError
 from .modes import MODES
 from .tensor_kinds import KINDS, TensorKind
@@ -110,13 +110,13 @@ def set_default_tensor_type(t: Any) -> None:
 
 
 def get_default_device() -> device:
-    """Where new tensors are made, unless their own ``device=`` says otherwise: on the host, or without memory.
+    """Where factories make new tensors in this thread, unless their own ``device=`` says otherwise.
 
     >>> import tracejit as tj
     >>> tj.get_default_device()
     device(type='cpu')
     """
-    return device_at(DEFAULT.index)
+    return device_at(index_of(None))
 
 
 def get_device_module(device: Any = None) -> Any:
@@ -141,15 +141,19 @@ def get_device_module(device: Any = None) -> Any:
 
 
 def set_default_device(device: Any) -> None:
-    """Make new tensors on the host, where they are made anyway, or without memory ("meta").
+    """Let factories make new tensors on a device, in this thread and unless their own ``device=`` says otherwise.
 
-    Raises ``NotImplementedError`` for any other device.
+    Modules that are built have their parameters there too. None is the host. What is made from other tensors
+    (``zeros_like``, ``x.new_ones``) or on memory that is there (``from_numpy``) does not ask. A GPU without a number is
+    the one that is current where a tensor is made. Raises ``RuntimeError`` for a device that is not there.
 
     >>> import tracejit as tj
+    >>> tj.set_default_device("meta")
+    >>> tj.ones(2).device
+    device(type='meta')
     >>> tj.set_default_device("cpu")
     """
-    check_default("cpu" if device is None else device)
-    DEFAULT.always = index_of("cpu" if device is None else device)
+    set_default(device)
 
 
 def set_warn_always(b: bool, /) -> None:

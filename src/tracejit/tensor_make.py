@@ -11,12 +11,12 @@ import numpy as np
 
 from . import dtypes, ops
 from .cuda.arrays import device_index, is_on_device
-from .device import DEFAULT, device, index_of
+from .device import device, index_of
 from .dtypes import DType
 from .errors import ArgumentError, ArgumentValueError, AutogradError, user_line
 from .interop import from_cuda_array, from_dlpack, from_numpy
 from .modes import MODES
-from .ops.functions.common import constant, settle
+from .ops.functions.common import constant, default_index, settle
 from .tensor import Tensor
 from .types import Scalar
 from .varying import is_varying
@@ -48,7 +48,7 @@ def tensor(
     """
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
     result = _copy_of(data, wanted) if isinstance(data, Tensor) else _from_data(data, wanted)
-    if device is not None or DEFAULT.index != -1:
+    if device is not None or MODES.default_device is not None:
         settle(result, device)
     if pin_memory:
         result = result.pin_memory()
@@ -68,21 +68,28 @@ def as_tensor(data: Any, dtype: DType | None = None, device: str | device | None
     True
     """
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
+    if device is None and MODES.default_device is not None and default_index() != -1:
+        device = MODES.default_device
     if device is not None and index_of(device) != _index_of_data(data):
-        moved: Tensor = as_tensor(data, wanted).to(device)
+        moved: Tensor = _shared(data, wanted).to(device)
         return moved
+    return _shared(data, wanted)
+
+
+def _shared(data: Any, wanted: DType | None) -> Tensor:
+    """``data`` as a tensor where it lies."""
     if isinstance(data, Tensor):
         if wanted is None or data.dtype is wanted:
             return data
         cast: Tensor = ops.elementwise.cast(data, dtype=wanted)
         return cast
     if hasattr(data, "__cuda_array_interface__"):
-        return as_tensor(from_cuda_array(data), wanted)
+        return _shared(from_cuda_array(data), wanted)
     if isinstance(data, np.ndarray) and data.dtype.kind != "O":
         shared = from_numpy(data if data.flags.writeable else data.copy())
-        return as_tensor(shared, wanted)
+        return _shared(shared, wanted)
     if hasattr(data, "__dlpack__") and not isinstance(data, (np.ndarray, np.generic)):
-        return as_tensor(from_dlpack(data), wanted)
+        return _shared(from_dlpack(data), wanted)
     return _from_data(data, wanted)
 
 

@@ -236,7 +236,7 @@ def test_to_converts_floating_members_and_keeps_identity():
     assert module.half().factor.dtype is tj.float16
     assert module.bfloat16().factor.dtype is tj.bfloat16
     assert module.to("cpu", tj.float32).factor.dtype is tj.float32
-    with pytest.raises(TypeError, match="only accepts floating point dtypes"):
+    with pytest.raises(TypeError, match="only accepts floating point or complex dtypes"):
         module.to(tj.int32)
     with pytest.raises(RuntimeError):
         module.to("nowhere")

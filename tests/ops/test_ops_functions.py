@@ -188,7 +188,7 @@ def test_half_precision_accumulates_wide(dtype: tj.dtype) -> None:
         (lambda x: x.topk(9), RuntimeError, "out of range"),
         (lambda x: tj.zeros(-1), RuntimeError, "negative dimension"),
         (lambda x: tj.zeros(2, device="cuda"), RuntimeError, "not available"),
-        (lambda x: tj.arange(0, 3, 0), ValueError, "step must be nonzero"),
+        (lambda x: tj.arange(0, 3, 0), RuntimeError, "step must be nonzero"),
         (lambda x: tj.arange(3, 0), RuntimeError, "inconsistent with step sign"),
         (lambda x: tj.max(tj.ones(0)), RuntimeError, "Expected reduction dim"),
         (lambda x: tj.amax(tj.ones(0, 2), 0), IndexError, "non-zero size"),

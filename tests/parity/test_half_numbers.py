@@ -41,3 +41,29 @@ def test_same_bits(case: str, dtype: str) -> None:
     expected, found = run(torch), run(tj)
     differing = int(np.count_nonzero(expected != found))
     assert differing <= 2, f"{differing} of 1000 differ"  # libraries' exponentials
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("length", [6, 200])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_large_scores_of_attention(dtype: str, length: int, compiled: bool, causal: bool) -> None:
+    """Scores are not rounded: results and gradients are about as far from the exact ones as PyTorch's are."""
+    rng = np.random.default_rng(1)
+    given = [rng.standard_normal((2, 2, length, 8)).astype(np.float32) * 6 for _ in range(3)]
+    seed = rng.standard_normal((2, 2, length, 8)).astype(np.float32)
+
+    def run(t: Any, kind: str, compiled: bool = False) -> list[Any]:
+        xs = [t.tensor(x).to(getattr(t, dtype)).to(getattr(t, kind)) for x in given]
+        leaves = [x.requires_grad_() for x in xs]
+        attention = t.nn.functional.scaled_dot_product_attention
+        function = tj.compile(attention) if compiled else attention
+        for _ in range(1 + compiled):
+            out = function(*leaves, is_causal=causal)
+            gradients = t.autograd.grad(out, leaves, t.tensor(seed).to(out.dtype))
+        return [x.detach().double().numpy() for x in (out, *gradients)]
+
+    exact, theirs = run(torch, "float64"), run(torch, dtype)
+    for found, other, wanted in zip(run(tj, dtype, compiled), theirs, exact, strict=True):
+        off, allowed = np.abs(found - wanted).max(), np.abs(other - wanted).max()
+        assert off <= 3 * allowed + np.abs(wanted).max() * 2e-3

@@ -199,3 +199,38 @@ def test_refusals_of_layers() -> None:
     same_error(lambda t, _: t.nn.InstanceNorm2d(3, affine=True)(t.zeros(1, 4, 2, 2)))
     same_error(lambda t, _: t.nn.TripletMarginLoss(margin=0))
     same_error(lambda t, _: t.nn.MultiMarginLoss(p=3))
+
+
+@pytest.mark.filterwarnings("ignore:Complex modules", "ignore:Casting complex values")
+def test_modules_become_complex_and_real_again() -> None:
+    found = []
+    for of in (torch, tj):
+        layer = of.nn.Sequential(of.nn.Linear(2, 3), of.nn.BatchNorm1d(3))
+        with pytest.warns(UserWarning, match="Complex modules are a new feature"):
+            layer.to(of.complex64)
+        kinds = [str(x.dtype) for x in layer.state_dict().values()]
+        out = layer[0](of.ones(1, 2, dtype=of.complex64))
+        kinds += [str(out.dtype), str(layer.double()[0].weight.dtype)]
+        kinds += [
+            str(layer.to(of.complex128)[0].bias.dtype),
+            str(layer.to(of.float32)[0].bias.dtype),
+        ]
+        found.append([kind.rpartition(".")[2] for kind in kinds])
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("name", ["layer_norm", "group_norm", "batch_norm", "instance_norm"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_parameters_of_single_precision_beside_half(name: str, dtype: str) -> None:
+    def run(of: Any) -> Any:
+        x = of.arange(24.0).reshape(2, 3, 4).sin().to(getattr(of, dtype))
+        weight, bias = of.arange(3.0) + 1, of.arange(3.0) - 1
+        options = {
+            "layer_norm": lambda f: f(x.mT, (3,), weight, bias),
+            "group_norm": lambda f: f(x, 3, weight, bias),
+            "batch_norm": lambda f: f(x, bias, weight, weight, bias),
+            "instance_norm": lambda f: f(x, weight=weight, bias=bias),
+        }
+        return options[name](getattr(of.nn.functional, name)).float()
+
+    np.testing.assert_allclose(run(tj).numpy(), run(torch).numpy(), rtol=0.02, atol=0.02)

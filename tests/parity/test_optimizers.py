@@ -241,3 +241,33 @@ def test_a_schedule_says_nothing_of_optimizers_that_step_themselves() -> None:
             warnings.simplefilter("error")
             optimizer.step(lambda p=p: (p * p).sum())
             schedule.step()
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [c for c in CASES if c[0] != "Adafactor" and "fused" not in c[1]]
+)
+@pytest.mark.parametrize("compiled", [False, True])
+def test_complex_parameters(name: str, options: dict[str, Any], compiled: bool) -> None:
+    draw = np.random.default_rng(5).standard_normal
+    start = [draw(shape) + 1j * draw(shape) for shape in ((4, 3), (4,))]
+
+    def run(t: Any) -> list[Any]:
+        parameters = [t.tensor(x.tolist(), dtype=t.complex128).requires_grad_() for x in start]
+        optimizer = getattr(t.optim, name)(parameters, **options)
+
+        def step() -> None:
+            def closure() -> Any:
+                optimizer.zero_grad()
+                loss = sum((p.abs() ** 2).sum() + p.real.sin().sum() for p in parameters)
+                loss.backward()
+                return loss
+
+            optimizer.step(closure)
+
+        function = tj.compile(step) if compiled and t is tj else step
+        for _ in range(4):
+            function()
+        return [p.detach().numpy() for p in parameters]
+
+    for ours, theirs in zip(run(tj), run(torch), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-7, atol=1e-9)

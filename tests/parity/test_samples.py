@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -49,13 +50,30 @@ CALLS = {
     "a norm of zeros": "t.linalg.vector_norm(x * 0, -1.5, 1, True)",
     "one class in a vector": "f.multi_margin_loss(x[0, 0], t.tensor([2]), reduction='none')",
     "reflected quotient": "x.__rdiv__(2)",
+    "eigenvalues as another shape": "t.linalg.eigh(x[:, :, :3] + x[:, :, :3].mT)[0].view(-1)",
+    "strides of eigenvalues": "t.tensor(t.linalg.eigvals(x[:, :, :3].detach()).stride())",
+    "strides of singular values": "t.tensor(t.linalg.svd(x.detach()).S.stride())",
+    "strides of what is ravelled": "t.tensor(x[..., ::2].ravel().stride())",
+    "the power of nothing": "t.linalg.matrix_power(x[..., :3], 0)",
+    "the largest singular value of nothing": "t.linalg.matrix_norm(x.detach()[:, :, :0], 2)",
+    "the largest row of nothing": "t.linalg.matrix_norm(x.detach()[:, :0], float('inf'), keepdim=True)",
+    "the largest column of nothing": "t.linalg.norm(x.detach()[0, :, :0], 1)",
+    "pieces": "x.unsafe_split(2, 2)[1]",
+    "sums of complex exponentials": "(lambda z: t.logaddexp(z, z[0]))(t.view_as_complex(x.reshape(3, 4, 2)))",
+    "complex exponentials of nothing": "t.logaddexp(t.complex(x[0], x[1]), t.tensor(complex(-math.inf, 1.0)))",
+    "complex logarithms of zero": "t.logaddexp(*[t.full((2,), complex(-math.inf, 1.0))] * 2)",
+    "filled with an infinite complex number": "t.full((2,), complex(math.inf, 1.0))",
+    "filled in with one": "t.zeros(2, dtype=t.complex64).fill_(complex(1.0, -math.inf))",
+    "masked by one": "t.zeros(2, dtype=t.complex64).masked_fill(t.tensor([True, False]), complex(math.inf, 2.0))",
+    "like another one": "t.full_like(t.ones(2, dtype=t.complex128), complex(math.nan, math.inf))",
+    "running sums of complex exponentials": "t.logcumsumexp(t.view_as_complex(x.reshape(3, 4, 2) * 3), 1)",
 }
 X = np.random.default_rng(7).standard_normal((2, 3, 4)) * 1.5
 
 
 def _run(of: Any, call: str, compiled: bool) -> tuple[Any, Any]:
     def run(x: Any) -> Any:
-        return eval(call, {"t": of, "f": of.nn.functional, "x": x})
+        return eval(call, {"t": of, "f": of.nn.functional, "x": x, "math": math})
 
     function = tj.compile(run) if compiled else run
     for _ in range(1 + compiled):

@@ -38,6 +38,16 @@ def test_an_operand_of_several_products_is_converted_once() -> None:
     assert names.count("cast") == 4  # two operands, two results
 
 
+def test_a_product_asked_for_in_float32_is_not_rounded() -> None:
+    graph = ir.parse("""graph f(x: bf16[2, 3], y: bf16[3, 4]) {
+        %0: f32[2, 4] = matmul(x, y, dtype=f32)
+        return %0
+    }""")
+    found = ir.verify(half_products(graph))
+    assert [v.op.name for v in found.values if v.op is not None] == ["cast", "cast", "matmul"]
+    assert "matmul(%0, %1)" in str(found)
+
+
 def projected(x: Any, w: Any) -> Any:
     return tj.nn.functional.gelu(x @ w.t() + 1) @ w
 

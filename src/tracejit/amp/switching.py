@@ -82,6 +82,7 @@ def change(**values: Any) -> None:
         products = now.cuda_dtype
     step = (products is not None) - (MODES.autocast is not None)
     MODES.autocast, MODES.autocast_settings = products, None if now == _DEFAULT else now
+    MODES.note()
     if step:
         with _lock:
             _inside[0] += step

@@ -71,7 +71,7 @@ def jacobian(
     strategy: str = "reverse-mode",
 ) -> Any:
     """All first derivatives: for one input and one output, a tensor of shape ``output.shape + input.shape``; for
-    tuples, nested tuples indexed ``[output][input]``.
+    tuples, nested tuples indexed ``[output][input]``. Raises ``RuntimeError`` for complex results.
 
     >>> import tracejit as tj
     >>> tj.autograd.functional.jacobian(lambda x: x * x, tj.tensor([1.0, 2.0]))
@@ -243,7 +243,11 @@ def _rows(output: Any, inputs: Sequence[Any], create_graph: bool, strict: bool) 
 
 
 def seeds_of(output: Any) -> Iterator[Any]:
-    """For each element of ``output`` a tensor of its shape that is 1 there and 0 elsewhere."""
+    """For each element of ``output``, which is real, a tensor of its shape that is 1 there and 0 elsewhere."""
+    if output.spec.dtype.is_complex:
+        raise AutogradError(
+            f"grad can be implicitly created only for real scalar outputs but got {output.spec.dtype!r}"
+        )
     for element in range(output.spec.numel):
         seed = np.zeros(output.spec.shape, output.dtype.np)
         seed.reshape(-1)[element] = 1

@@ -113,7 +113,8 @@ def jvp(func: Function, primals: Any, tangents: Any, *, has_aux: bool = False) -
     """``(func(*primals), J·tangents)``; with ``has_aux`` followed by what ``func`` returned besides.
 
     ``primals`` and ``tangents`` are tuples of equal structure. The product is the derivative of vᵀJ with respect to v.
-    Raises ``TypeError`` for anything but tuples and ``RuntimeError`` where tangents do not fit.
+    Raises ``TypeError`` for anything but tuples, ``ValueError`` for integers and ``RuntimeError`` where tangents do not
+    fit.
 
     >>> import tracejit as tj
     >>> tj.func.jvp(lambda x: x * x, (tj.tensor([1.0, 2.0]),), (tj.tensor([1.0, 0.0]),))
@@ -203,9 +204,13 @@ class Trace:
         if not self.given:
             raise ArgumentError("there is no tensor in the arguments to differentiate")
         for tensor in self.given:
-            if not tensor.dtype.is_floating_point:
+            if not tensor.dtype.is_differentiable:
+                if twice:
+                    raise ArgumentValueError(
+                        f"Expected primal to be floating point or complex, but got: {tensor.dtype!r}"
+                    )
                 raise AutogradError(
-                    f"only floating point tensors have gradients, not {tensor.spec}"
+                    f"only floating point and complex tensors have gradients, not {tensor.spec}"
                 )
         with grad_mode.enable_grad():
             self.leaves: list[Any] = [_leaf(t, self.grad) for t in self.given]
@@ -311,6 +316,10 @@ def _differentiated(
         raise AutogradError(
             f"the function must return one element (a 0-d tensor), but it returned {kind}",
             "Reduce it with sum() or mean(), or use tj.func.vjp.",
+        )
+    if value.dtype.is_complex:
+        raise AutogradError(
+            f"grad can be implicitly created only for real scalar outputs but got {value.dtype!r}"
         )
     ones = full(shape=(), value=1.0, dtype=value.dtype)
     gradients = trace.per_argument(trace.gradients([value], [ones], retain=False))

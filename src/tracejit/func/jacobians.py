@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..autograd.functional import seeds_of, stacked_rows
+from ..tensor import Tensor
 from ..trace.signature import flatten, unflatten
 from .derivatives import Trace, positions_of
 
@@ -19,7 +20,8 @@ def jacrev(func: Function, argnums: Argnums = 0, *, has_aux: bool = False) -> Fu
 
     Its shape is that of the result followed by that of the argument. Where the result or the argument is nested, so is
     the Jacobian: like the result, and inside like the argument. With ``has_aux`` the function returns a pair of the
-    result and anything else, and so does the Jacobian. Errors are those of :func:`value_and_grad`.
+    result and anything else, and so does the Jacobian. Errors are those of :func:`value_and_grad`, and ``RuntimeError``
+    for complex arguments or results.
 
     >>> import tracejit as tj
     >>> tj.func.jacrev(lambda x: x * x)(tj.tensor([1.0, 2.0]))
@@ -33,9 +35,11 @@ def jacrev(func: Function, argnums: Argnums = 0, *, has_aux: bool = False) -> Fu
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         positions = positions_of(argnums, len(args))
         trace = Trace([args[i] for i in positions])
+        _check_real("inputs", trace.leaves)
         output, aux = trace.run(func, args, kwargs, positions, has_aux)
         results: list[Any] = []
         structure = flatten(output, results)
+        _check_real("outputs", results)
         blocks = [trace.per_argument(_rows(trace, result)) for result in results]
         found = unflatten(
             structure, iter([b[0] if isinstance(argnums, int) else tuple(b) for b in blocks])
@@ -59,6 +63,14 @@ def hessian(func: Function, argnums: Argnums = 0) -> Function:
     tracejit.Size([2, 2, 2])
     """
     return jacrev(jacrev(func, argnums), argnums)
+
+
+def _check_real(role: str, tensors: Sequence[Any]) -> None:
+    for number, x in enumerate(tensors):
+        if isinstance(x, Tensor) and x.dtype.is_complex:
+            raise RuntimeError(
+                f"jacrev: Expected all {role} to be real but received complex tensor at flattened input idx: {number}"
+            )
 
 
 def _rows(trace: Trace, result: Any) -> Sequence[Any]:

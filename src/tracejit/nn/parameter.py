@@ -8,17 +8,16 @@ import numpy as np
 
 from ..autograd.grad_mode import no_grad
 from ..cuda.arrays import fetched, placed
-from ..dtypes import float32
 from ..meta import META
 from ..modes import MODES
-from ..ops.source import full
+from ..ops.functions.factories import empty
 from ..tensor import Tensor
 
 
 class Parameter(Tensor):
     """A leaf tensor that requires grad and belongs to the module it is assigned to.
 
-    Shares storage (and its version counter) with ``data``; without ``data`` it is an empty float tensor. Raises
+    Shares storage (and its version counter) with ``data``; without ``data`` it is empty. Raises
     ``RuntimeError`` for integer data unless ``requires_grad=False``.
 
     >>> import tracejit as tj
@@ -30,7 +29,7 @@ class Parameter(Tensor):
 
     def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
         if data is None:
-            data = full(shape=(0,), value=0, dtype=float32)
+            data = empty(0)
         if not isinstance(data, Tensor):
             raise TypeError(
                 f"Parameter(): data must be a Tensor, not {type(data).__name__}; use tj.tensor(...) first"

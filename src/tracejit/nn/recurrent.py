@@ -7,6 +7,7 @@ import warnings
 from typing import Any, ClassVar
 
 from ..dtypes import DType
+from ..modes import MODES
 from ..ops.functions.common import constant
 from . import init
 from .linear import empty_parameter
@@ -146,6 +147,12 @@ class RNNBase(Module):
         return input._replace(data=x), self._public(last)
 
     def _check_input(self, x: Any) -> None:
+        own = self.weight_ih_l0.dtype
+        if x.dtype is not own and MODES.autocast is None:
+            raise ValueError(
+                f"RNN input dtype ({x.dtype!r}) does not match weight dtype ({own!r}). Convert input: "
+                f"input.to({own!r}), or convert model: model.to({x.dtype!r})"
+            )
         if x.shape[-1] != self.input_size:
             raise RuntimeError(
                 f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got "

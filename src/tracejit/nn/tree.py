@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -203,19 +204,25 @@ class ModuleTree:
     def to(self: T, *args: Any, **kwargs: Any) -> T:
         """Convert parameters and buffers: ``to(dtype)``, ``to(device)``, ``to(device, dtype)`` or ``to(tensor)``.
 
-        Only floating point members change dtype. Raises ``TypeError`` for a dtype that is not floating point.
+        Only floating point and complex members change dtype. Raises ``TypeError`` for other dtypes.
         """
         dtype, device = _wanted(args, kwargs)
-        if dtype is not None and not dtype.is_floating_point:
+        if dtype is not None and not dtype.is_differentiable:
             raise TypeError(
-                f"nn.Module.to only accepts floating point dtypes, but got desired dtype={dtype!r}"
+                f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype!r}"
+            )
+        if dtype is not None and dtype.is_complex:
+            warnings.warn(
+                "Complex modules are a new feature under active development whose design may change, and some modules "
+                "might not work as expected when using complex tensors as parameters or buffers.",
+                stacklevel=2,
             )
         if dtype is None and device is None:
             return self
 
         def convert(t: Tensor) -> Tensor:
             moved: Tensor = t if device is None else t.to(device)
-            fits = dtype is None or not t.dtype.is_floating_point or t.dtype is dtype
+            fits = dtype is None or not t.dtype.is_differentiable or t.dtype is dtype
             return moved if fits else cast(moved, dtype=dtype)
 
         return self._apply(convert)
@@ -225,20 +232,20 @@ class ModuleTree:
         return self._apply(lambda t: t if t.dtype is dst_type else cast(t, dtype=dst_type))
 
     def float(self: T) -> T:
-        """Floating point members as float32."""
-        return self.to(dtypes.float32)
+        """Floating point members as float32; complex ones stay."""
+        return self._apply(_floats_as(dtypes.float32))
 
     def double(self: T) -> T:
-        """Floating point members as float64."""
-        return self.to(dtypes.float64)
+        """Floating point members as float64; complex ones stay."""
+        return self._apply(_floats_as(dtypes.float64))
 
     def half(self: T) -> T:
-        """Floating point members as float16."""
-        return self.to(dtypes.float16)
+        """Floating point members as float16; complex ones stay."""
+        return self._apply(_floats_as(dtypes.float16))
 
     def bfloat16(self: T) -> T:
-        """Floating point members as bfloat16."""
-        return self.to(dtypes.bfloat16)
+        """Floating point members as bfloat16; complex ones stay."""
+        return self._apply(_floats_as(dtypes.bfloat16))
 
     def cpu(self: T) -> T:
         """Everything on the CPU."""
@@ -263,6 +270,10 @@ class ModuleTree:
 
     def __repr__(self) -> str:
         return module_repr(self)
+
+
+def _floats_as(dtype: DType) -> Callable[[Tensor], Tensor]:
+    return lambda t: t if t.dtype is dtype or not t.is_floating_point() else cast(t, dtype=dtype)
 
 
 def clear_grad(parameter: Tensor, set_to_none: bool) -> None:

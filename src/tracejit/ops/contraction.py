@@ -14,6 +14,7 @@ from ..dtypes import DType, float32
 from ..errors import DtypeError, ShapeError
 from ..types import TensorType
 from . import shapes
+from .elementwise import cast
 from .movement import permute, sum_to
 from .namespace import wide, xp
 from .table import Array, Sample, contraction
@@ -62,11 +63,17 @@ def transposed(x: Any) -> Any:
     return permute(x, dims=(*range(ndim - 2), ndim - 1, ndim - 2))
 
 
+def _rounded(g: Any, beside: Any) -> Any:
+    """The gradient of a product that was not rounded, in the dtype of its operands."""
+    dtype = beside.spec.dtype
+    return g if g.spec.dtype is dtype else cast(g, dtype=dtype)
+
+
 @contraction(
     _matmul_type,
     grad={
-        "x": lambda g, x_type, y: sum_to(matmul(g, transposed(y)), x_type.shape),
-        "y": lambda g, x, y_type: sum_to(matmul(transposed(x), g), y_type.shape),
+        "x": lambda g, x_type, y: sum_to(matmul(_rounded(g, y), transposed(y)), x_type.shape),
+        "y": lambda g, x, y_type: sum_to(matmul(transposed(x), _rounded(g, x)), y_type.shape),
     },
     samples=(
         Sample(((3, 4), (4, 5))),

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..tensor import Tensor
 from .group import ParamGroup
-from .maths import sqrt
+from .maths import both_parts, sqrt
 from .optimizer import Optimizer, check_at_least_zero
 from .update import update
 
@@ -78,7 +78,7 @@ class Adagrad(Optimizer):
         for group in self.param_groups:
             for p in group["params"]:
                 self._counter(p)
-                self._slot(p, "sum", group.number("initial_accumulator_value"))
+                self._slot(p, "sum", both_parts(group.number("initial_accumulator_value"), p))
 
     def _check(self, group: Mapping[str, Any]) -> None:
         check_at_least_zero(
@@ -93,7 +93,7 @@ class Adagrad(Optimizer):
     def _update_group(self, group: ParamGroup, params: list[Tensor]) -> None:
         hyper = self._rows(group, params)
         start = group.number("initial_accumulator_value")
-        states = [(self._slot(p, "sum", start),) for p in params]
+        states = [(self._slot(p, "sum", both_parts(start, p)),) for p in params]
         grads: list[Any] = [p._grad for p in params]
         flags = {"decay": group["weight_decay"] != 0, "maximize": bool(group["maximize"])}
         update(adagrad, params, grads, states, hyper, **flags, fused=group["fused"])

@@ -8,7 +8,7 @@ from typing import Any
 from ..tensor import Tensor
 from .carried import Carrying, Numbers
 from .group import ParamGroup
-from .maths import clamp, sign, where
+from .maths import both_parts, clamp, sign, where
 from .optimizer import Optimizer, check_at_least_zero
 from .update import update
 
@@ -156,8 +156,10 @@ class Rprop(Optimizer):
 
     def _update_group(self, group: ParamGroup, params: list[Tensor]) -> None:
         hyper = self._rows(group, params)
+        start = group.number("lr")
         states = [
-            (self._slot(p, "prev"), self._slot(p, "step_size", group.number("lr"))) for p in params
+            (self._slot(p, "prev"), self._slot(p, "step_size", both_parts(start, p)))
+            for p in params
         ]
         grads: list[Any] = [p._grad for p in params]
         update(rprop, params, grads, states, hyper, maximize=bool(group["maximize"]))

@@ -88,12 +88,12 @@ class LBFGS(Optimizer):
     # --- one flat vector of all parameters ------------------------------------------------------------------
 
     def _gather(self) -> Any:
-        """The gradients; zeros where there is none."""
+        """The gradients, complex numbers as their parts; zeros where there is none."""
         parts = [
             np.zeros(p.numel(), p.dtype.np) if p.grad is None else p.grad.array.reshape(-1)
             for p in self._params
         ]
-        return np.concatenate(parts)
+        return np.concatenate([x.view(x.real.dtype) for x in map(np.ascontiguousarray, parts)])
 
     def _values(self) -> list[Any]:
         return [p.array.copy() for p in self._params]
@@ -102,9 +102,11 @@ class LBFGS(Optimizer):
         """Parameters = ``values`` + ``size`` * ``direction``."""
         at = 0
         for p, value in zip(self._params, values, strict=True):
-            change = direction[at : at + value.size].reshape(value.shape)
-            at += value.size
-            p.array[...] = value + change * value.dtype.type(size)
+            count = value.size * (2 if p.dtype.is_complex else 1)
+            change = direction[at : at + count].astype(value.real.dtype, copy=False)
+            at += count
+            change = (change * change.dtype.type(size)).view(value.dtype).reshape(value.shape)
+            p.array[...] = value + change
             p._writes.value += 1
 
 

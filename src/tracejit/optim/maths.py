@@ -26,6 +26,11 @@ def _is_array(x: Any) -> bool:
     return isinstance(x, np.ndarray) or is_on_device(x)
 
 
+def both_parts(number: Any, of: Any) -> Any:
+    """What the state of a parameter starts from: the number, for complex ones in both parts."""
+    return complex(number, number) if of.dtype.is_complex else number
+
+
 class Mix(NamedTuple):
     """The weight of a running mean as the three numbers that mixing needs, each rounded once in double precision."""
 

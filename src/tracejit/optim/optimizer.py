@@ -223,7 +223,7 @@ class Optimizer:
         self,
         parameter: Tensor,
         name: str,
-        value: float | Tensor = 0.0,
+        value: complex | Tensor = 0.0,
         shape: Sequence[int] | None = None,
     ) -> Tensor:
         """The state tensor ``name`` of ``parameter``, made on first use, in its shape unless another is given."""
@@ -350,7 +350,7 @@ class Optimizer:
         return f"{type(self).__name__} ({''.join(groups)})"
 
 
-def _begun(kind: TensorType, value: float | Tensor, shape: Sequence[int] | None) -> Tensor:
+def _begun(kind: TensorType, value: complex | Tensor, shape: Sequence[int] | None) -> Tensor:
     """The first value of a state tensor, made by operations."""
     if isinstance(value, Tensor):
         return value.detach().contiguous().clone()  # type: ignore[no-any-return]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
+from ..memory_formats import strided
 from ..ops.functions.common import Tensor
 from ..ops.functions.factories import made
 from ..ops.functions.window_shapes import Weights, cosines, sampled
@@ -41,7 +42,9 @@ def _window(
     if kind not in (dtypes.float32, dtypes.float64):
         raise ValueError(f"{name} expects float32 or float64 dtypes, got: {kind!r}")
     device, wanted = options.pop("device", None), options.pop("requires_grad", False)
-    options.pop("layout", None)
+    layout = options.pop("layout", None)
+    if layout not in (None, strided):
+        raise ValueError(f"{name} is implemented for strided tensors only, got: {layout}")
     if options:
         raise TypeError(f"{name}() got an unexpected keyword argument {min(options)!r}")
     return made(sampled(weights, count, not sym, values, kind), wanted, device)

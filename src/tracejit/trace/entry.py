@@ -170,7 +170,7 @@ class Entry(Made):
             self.owner.uses.learn_run(self.form, guard)
             recorder.unsupported(f"it changes Python state: {self.unstable}")
         if modes != changing_modes():
-            recorder.unsupported("it changes the gradient mode, autocast or the default dtype")
+            recorder.unsupported("it changes modes: gradients, autocast, default dtype or device")
         if call.changed:
             recorder.unsupported("it changes its arguments")
         reason = unrepeatable(result, structure, call.parts, call.statics, guard, recorder.calls)

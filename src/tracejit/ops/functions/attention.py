@@ -6,13 +6,16 @@ import math
 
 from ...cuda.arrays import MODULES
 from ...dtypes import bool_, float32
-from ...errors import ShapeError
+from ...errors import DtypeError, ShapeError
 from ...types import Shape
 from .. import comparison as c
 from .. import elementwise as e
 from .. import movement as m
 from .. import reduction as r
 from ..attention import attention
+from ..contraction import matmul as product
+from ..contraction import transposed
+from ..precision import lower_precision
 from ..shapes import numel
 from ..table import function
 from .common import Tensor, as_type, shape_of, upcast
@@ -24,7 +27,7 @@ from .softmax import softmax
 from .triangles import positions
 
 
-@function(method=False)
+@function(method=False, within=lower_precision)
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,
@@ -38,7 +41,7 @@ def scaled_dot_product_attention(
     """``softmax(query @ key.mT * scale + mask) @ value``: (..., L, E), (..., S, E), (..., S, V) to (..., L, V).
 
     A bool mask is True where attention is allowed. ``scale`` is ``1 / sqrt(E)`` by default. Raises
-    ``RuntimeError`` when a mask is given together with ``is_causal``, or shapes do not fit.
+    ``RuntimeError`` when a mask is given together with ``is_causal``, or shapes or dtypes do not fit.
 
     >>> import tracejit as tj
     >>> q = tj.ones(1, 2, 4)
@@ -54,6 +57,7 @@ def scaled_dot_product_attention(
             "Expected query, key, and value to all be at least 2 dimensional, but got query.dim: "
             f"{query.ndim} key.dim: {key.ndim} and value.dim: {value.ndim} instead."
         )
+    _check_dtypes(query, key, value, attn_mask)
     if enable_gqa:
         heads = shape_of(query)[-3] // shape_of(key)[-3]
         key, value = (x.repeat_interleave(heads, -3) for x in (key, value))
@@ -71,6 +75,20 @@ def scaled_dot_product_attention(
     weights = softmax(scores, -1) if attn_mask is None else _softmax_or_zero(scores)
     weights = as_type(weights, query.dtype)
     return matmul(dropout(weights, dropout_p) if dropout_p else weights, value)
+
+
+def _check_dtypes(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> None:
+    own = query.dtype
+    if own is not key.dtype or own is not value.dtype:
+        raise DtypeError(
+            f"Expected query, key, and value to have the same dtype, but got query.dtype: {own.name} key.dtype: "
+            f"{key.dtype.name} and value.dtype: {value.dtype.name} instead."
+        )
+    if mask is not None and mask.dtype not in (bool_, float32, own):
+        raise DtypeError(
+            "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: "
+            f"{mask.dtype.name} and query.dtype: {own.name} instead."
+        )
 
 
 #: Queries that are told apart from later keys together are at least so many: the scores of a block stay in the cache,
@@ -147,8 +165,11 @@ def _go_together(query: Shape, key: Shape, value: Shape) -> bool:
 
 
 def _scores(query: Tensor, key: Tensor, factor: float) -> Tensor:
-    swapped = (*range(key.ndim - 2), key.ndim - 1, key.ndim - 2)
-    return upcast(e.mul(matmul(query, m.permute(key, dims=swapped)), factor))
+    """What goes into the softmax. Of half precision they are not rounded: large ones would be far off."""
+    turned = transposed(key)
+    if query.dtype.is_half and key.dtype is query.dtype and not getattr(query, "is_cuda", False):
+        return e.mul(product(query, turned, dtype=float32), factor)
+    return upcast(e.mul(matmul(query, turned), factor))
 
 
 def _softmax_or_zero(scores: Tensor) -> Tensor:

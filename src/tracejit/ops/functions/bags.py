@@ -16,7 +16,7 @@ from .. import reduction as r
 from .. import source as s
 from ..table import function
 from .common import Tensor, as_type, check_tensor, constant, shape_of
-from .normalization import shorten_rows
+from .embeddings import shorten_rows
 from .slicing import narrow
 
 

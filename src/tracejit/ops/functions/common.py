@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import cmath
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import CodeType
 from typing import Any, TypeGuard
 
 from ... import dtypes
 from ...cuda.arrays import MODULES, placed
-from ...device import DEFAULT, index_of
+from ...device import index_of
 from ...dtypes import DType
 from ...errors import ArgumentError
 from ...meta import ANY, is_meta
+from ...modes import MODES
 from ...types import Shape
 from ...varying import is_varying
 from .. import shapes
+from ..complex_numbers import complex_of_parts
 from ..complex_numbers import conjugated as conjugated
 from ..elementwise import cast, clone, mul, where
 from ..mixin import OperatorMixin
+from ..movement import cat
 from ..promotion import UnsupportedDtypeError
 from ..source import full
 
@@ -63,8 +68,19 @@ _FACTORIES = frozenset(
     [
         str(_HERE.parent / "keywords.py"),
         f"{_PACKAGE}/tensor_make.py",
-        *(str(_HERE / f"{name}.py") for name in ("common", "factories", "sampling", "triangles")),
+        f"{_PACKAGE}/signal/windows.py",
+        *(
+            str(_HERE / f"{name}.py")
+            for name in ("common", "factories", "sampling", "triangles", "window_shapes")
+        ),
     ]
+)
+#: Factories in files that hold other functions too.
+_OTHERS = frozenset(
+    {
+        *("_frequencies", "empty_permuted", "empty_strided", "fftfreq", "rfftfreq"),
+        "sparse_coo_tensor",
+    }
 )
 
 
@@ -92,22 +108,27 @@ def settle(result: Tensor, device: Any) -> Tensor:
 
 def default_index() -> int:
     """The device of new tensors where nobody says which: of those that users make, and modules for them."""
-    if DEFAULT.index == -1 or _called_by_library(besides=_MODULES):
+    if MODES.default_device is None or _called_by_library(besides=_MODULES):
         return -1
-    return DEFAULT.index
+    return index_of(None)
 
 
 def _called_by_library(besides: str = "/") -> bool:
     frame = sys._getframe(2)
-    while frame.f_code.co_filename in _FACTORIES and frame.f_back is not None:
+    while _is_factory(frame.f_code) and frame.f_back is not None:
         frame = frame.f_back
     file = frame.f_code.co_filename
     return file.startswith(_PACKAGE) and not (besides != "/" and file.startswith(besides))
 
 
+def _is_factory(code: CodeType) -> bool:
+    file = code.co_filename
+    return file in _FACTORIES or (code.co_name in _OTHERS and file.startswith(_PACKAGE))
+
+
 def place_of(x: Tensor, device: Any) -> Any:
     """``device``, or where ``x`` lies."""
-    asked = device is None and (MODULES or ANY[0])
+    asked = device is None and (MODULES or ANY[0] or MODES.default_device is not None)
     return getattr(x, "device", None) if asked else device
 
 
@@ -119,6 +140,12 @@ def as_type(x: Tensor, dtype: DType) -> Tensor:
 def constant(value: Number, dtype: DType, shape: Shape = ()) -> Tensor:
     """A tensor filled with ``value``."""
     if isinstance(value, complex):
+        if not cmath.isfinite(value):  # of which a product would mix the parts
+            parts = [
+                full(shape=(*shape, 1), value=v, dtype=dtype.to_real)
+                for v in (value.real, value.imag)
+            ]
+            return complex_of_parts(cat(*parts, dim=len(shape)))
         return mul(full(shape=shape, value=1, dtype=dtype), value)
     if is_varying(value) and _takes(value, dtype):  # an operand, so that any value will do
         return mul(full(shape=shape, value=1, dtype=dtype), value)

@@ -71,13 +71,19 @@ def view_as_real(input: Tensor) -> Tensor:
 def view_as_complex(input: Tensor) -> Tensor:
     """Complex numbers of the pairs along the last dimension.
 
-    Raises ``RuntimeError`` unless the last dimension has two floating point elements.
+    Raises ``RuntimeError`` unless the last dimension has two floating point elements, next to each other.
 
     >>> import tracejit as tj
     >>> tj.view_as_complex(tj.tensor([[1.0, 2.0]]))
     tensor([1.+2.j])
     """
     check_tensor("view_as_complex", input)
+    pairs = hasattr(input, "stride") and input.spec.shape[-1:] == (2,)
+    steps = input.stride() if pairs else (1,)
+    if steps[-1] != 1:
+        raise RuntimeError("Tensor must have a last dimension with stride 1")
+    if any(step % 2 for step in steps[:-1]):
+        raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
     return cx.complex_of_parts(input)
 
 

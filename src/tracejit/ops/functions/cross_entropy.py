@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ...errors import ArgumentValueError, ShapeError
+from ...errors import ArgumentValueError, DtypeError, ShapeError
 from .. import comparison as c
 from .. import elementwise as e
 from .. import indexing as ix
@@ -42,14 +42,17 @@ def _check_target(input: Tensor, target: Tensor) -> int:
     return d
 
 
-def _check_weight(weight: Tensor | None, input: Tensor) -> None:
-    """``RuntimeError`` unless every class has a weight."""
+def _check_weight(weight: Tensor | None, input: Tensor, soft: bool = False) -> None:
+    """``RuntimeError`` unless every class has a weight, in the dtype of the input."""
     classes = shape_of(input)[_class_dim(input)]
     if weight is not None and shape_of(weight) != (classes,):
         raise ShapeError(
             f"weight tensor should be defined either for all {classes} classes or no classes but got "
             f"weight tensor of shape: {list(shape_of(weight))}"
         )
+    if soft or weight is None or weight.dtype is input.dtype:
+        return
+    raise DtypeError(f"expected scalar type {input.dtype.title} but found {weight.dtype.title}")
 
 
 def _weights(weight: Tensor | None, target: Tensor, valid: Tensor, like: Tensor) -> Tensor:
@@ -129,9 +132,12 @@ def cross_entropy(
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     if not input.ndim:
         raise RuntimeError("Expected input with at least one dimension, got a 0-d tensor")
-    _check_weight(weight, input)
+    soft = target.dtype.is_floating_point
+    _check_weight(weight, input, soft)
+    if soft and ignore_index >= 0:
+        raise RuntimeError("ignore_index is not supported for floating point target")
     logs = log_softmax(input, _class_dim(input))
-    if target.dtype.is_floating_point:
+    if soft:
         return _soft_cross_entropy(logs, target, weight, reduction, label_smoothing)
     if label_smoothing == 0.0:
         return _picked(logs, target, weight, ignore_index, reduction, e.where)
@@ -202,7 +208,8 @@ def linear_cross_entropy(
     """:func:`cross_entropy` of ``input @ linear_weight.T + linear_bias``, for input (N, features) or (features,).
 
     The weight is (classes, *out, features), the bias (classes, *out). ``options``, which say how others part the work,
-    change nothing. Raises ``RuntimeError`` for shapes that do not fit, and for ``ignore_index`` beside probabilities.
+    change nothing. Raises ``RuntimeError`` for shapes that do not fit, and for ``ignore_index`` beside probabilities,
+    ``ValueError`` for other numbers of targets.
 
     >>> import tracejit as tj
     >>> tj.linear_cross_entropy(tj.ones(1, 2), tj.zeros(4, 2), tj.tensor([3]))
@@ -226,6 +233,10 @@ def linear_cross_entropy(
         raise ShapeError("linear_cross_entropy: losses of several dimensions need batched input")
     if ignore_index is not None and shape_of(target) == (*batch, classes, *out):
         raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
+    if batch and target.ndim and shape_of(target)[0] != batch[0]:
+        raise ArgumentValueError(
+            f"Expected input batch_size ({batch[0]}) to match target batch_size ({shape_of(target)[0]})."
+        )
     rows = classes * math.prod(out)
     flat = m.reshape(linear_weight, shape=(rows, features))
     bias = None if linear_bias is None else m.reshape(linear_bias, shape=(rows,))

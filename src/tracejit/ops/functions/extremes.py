@@ -71,17 +71,19 @@ def amin(input: Tensor, dim: Dim = (), keepdim: bool = False) -> Tensor:
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> MinMax:
     """The smallest and the largest element.
 
-    Raises ``RuntimeError`` over a dimension without elements.
+    Raises ``IndexError`` over a dimension without elements, ``RuntimeError`` over all of none.
 
     >>> import tracejit as tj
     >>> tj.aminmax(tj.tensor([3, 1, 2]))
     MinMax(min=tensor(1), max=tensor(3))
     """
     dims = dims_of(dim, input)
-    if dim is not None and any(shape_of(input)[d] == 0 for d in dims):
+    if dim is None and not input.spec.numel:
         raise RuntimeError(
             "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
         )
+    if any(shape_of(input)[d] == 0 for d in dims):
+        raise IndexError(f"aminmax: Expected reduction dim {dims[0]} to have non-zero size.")
     return MinMax(
         r.amin(input, dims=dims, keepdim=keepdim), r.amax(input, dims=dims, keepdim=keepdim)
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import dtypes
 from ...device import index_of
-from ...errors import ArgumentError, ArgumentValueError
+from ...errors import ArgumentError
 from .. import elementwise as e
 from .. import movement as m
 from .. import shapes
@@ -287,7 +287,7 @@ def arange(
     if kind is dtypes.int64:  # the bounds are converted first
         first, last, step = (shapes.whole(v) for v in (first, last, step))
     if step == 0:
-        raise ArgumentValueError("step must be nonzero")
+        raise RuntimeError("step must be nonzero")
     if (last - first) * (1 if step > 0 else -1) < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     whole = all(isinstance(v, int) for v in (first, last, step))
@@ -351,5 +351,5 @@ def logspace(
     first, last = _plain(start), _plain(end)
     if not kind.is_differentiable:
         first, last = int(first), int(last)
-    powers = linspace(first, last, steps, dtype=dtypes.float64)
+    powers = linspace(first, last, steps, dtype=dtypes.float64, device=device)
     return made(as_type(e.pow(float(base), powers), kind), requires_grad, device)

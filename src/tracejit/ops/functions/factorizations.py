@@ -18,7 +18,7 @@ from ..symmetric_factors import ldl_packed, ldl_solution
 from ..table import alias, function
 from .common import Tensor, as_type, constant, shape_of
 from .complex_numbers import real
-from .linear_algebra import checked, solve
+from .linear_algebra import apart, checked, solve
 from .matrices import matmul
 from .slicing import narrow, select
 from .triangles import eye, tril, triu
@@ -88,7 +88,7 @@ def eig(A: Tensor) -> GeneralEigen:
     tensor([0.+1.j, 0.-1.j])
     """
     packed = d.eigen_general(checked("eig", A))
-    values = m.squeeze(la.rows_of(packed, 0, 1), dims=(A.ndim - 2,))
+    values = apart(m.squeeze(la.rows_of(packed, 0, 1), dims=(A.ndim - 2,)))
     return GeneralEigen(values, la.rows_of(packed, 1, shape_of(A)[-1]))
 
 

@@ -202,12 +202,14 @@ fft2, ifft2, rfft2, irfft2, hfft2, ihfft2 = map(_two, _KINDS)
 fftn, ifftn, rfftn, irfftn, hfftn, ihfftn = map(_many, _KINDS)
 
 
-def _frequencies(values: Sequence[int], n: int, d: float, dtype: Any, device: Any) -> Tensor:
+def _frequencies(
+    values: Sequence[int], n: int, d: float, dtype: Any, device: Any, requires_grad: bool
+) -> Tensor:
     from ..source import literal
 
     kind = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
     whole = literal(values=tuple(values), shape=(len(values),), dtype=dtypes.int64)
-    return made(e.mul(as_type(whole, kind), 1.0 / (n * d)), False, device)
+    return made(e.mul(as_type(whole, kind), 1.0 / (n * d)), requires_grad, device)
 
 
 @function(method=False, namespace=False)
@@ -227,8 +229,8 @@ def fftfreq(
     """
     if n <= 0:
         raise ArgumentValueError(f"fftfreq: n must be positive, got {n}")
-    found = _frequencies([*range((n + 1) // 2), *range(-(n // 2), 0)], n, d, dtype, device)
-    return made(found, requires_grad)
+    values = [*range((n + 1) // 2), *range(-(n // 2), 0)]
+    return _frequencies(values, n, d, dtype, device, requires_grad)
 
 
 @function(method=False, namespace=False)
@@ -248,7 +250,7 @@ def rfftfreq(
     """
     if n <= 0:
         raise ArgumentValueError(f"rfftfreq: n must be positive, got {n}")
-    return made(_frequencies(range(n // 2 + 1), n, d, dtype, device), requires_grad)
+    return _frequencies(range(n // 2 + 1), n, d, dtype, device, requires_grad)
 
 
 def _shifted(input: Tensor, dim: Dims, back: bool) -> Tensor:

@@ -25,6 +25,7 @@ from ..table import function
 from .common import Tensor, as_type, check_tensor, conjugated, constant, is_tensor, shape_of
 from .complex_numbers import real
 from .matrices import matmul
+from .shaping import contiguous
 from .slicing import select
 from .triangles import tril
 
@@ -93,7 +94,12 @@ def _symmetric(x: Tensor) -> Tensor:
 
 def _row_of_real(packed: Tensor, row: int) -> Tensor:
     """A row of real numbers among packed rows."""
-    return real(m.squeeze(la.rows_of(packed, row, 1), dims=(packed.ndim - 2,)))
+    return apart(real(m.squeeze(la.rows_of(packed, row, 1), dims=(packed.ndim - 2,))))
+
+
+def apart(values: Tensor) -> Tensor:
+    """Values from among packed rows, one after the other in memory: programs look at them as other shapes."""
+    return contiguous(values)
 
 
 @function()

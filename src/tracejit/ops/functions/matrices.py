@@ -15,7 +15,16 @@ from .. import shapes
 from ..linear_algebra import inverse
 from ..precision import full_precision, given_precision, lower_precision
 from ..table import alias, function
-from .common import Number, Tensor, as_type, check_tensor, dim_of, promoted, shape_of
+from .common import (
+    Number,
+    Tensor,
+    as_type,
+    check_tensor,
+    dim_of,
+    promoted,
+    shape_of,
+    with_zero_gradient,
+)
 
 
 @function()
@@ -334,7 +343,7 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
         base = matmul(base, base) if rest else base
     if result is None:
         identity = eye(shape_of(input)[-1], dtype=input.dtype)
-        result = m.expand(identity, shape=shape_of(input))
+        result = with_zero_gradient(m.expand(identity, shape=shape_of(input)), input)
     return e.clone(result) if n in (0, 1) else result
 
 

@@ -51,7 +51,7 @@ def matrix_norm(
         raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
     along, over = (rows, columns) if abs(ord) == 1 else (columns, rows)
     totals = r.sum(magnitudes(x), dims=(along,), keepdim=True)
-    pick = r.amax if ord > 0 else r.amin
+    pick = _largest if ord > 0 else r.amin
     found = pick(totals, dims=(over,), keepdim=True)
     return found if keepdim else m.squeeze(found, dims=tuple(sorted((rows, columns))))
 
@@ -63,8 +63,14 @@ def _spectral(x: Tensor, ord: Any, rows: int, columns: int, keepdim: bool) -> Te
     if ord == "nuc":
         found = r.sum(values, dims=last, keepdim=False)
     else:
-        found = (r.amax if ord > 0 else r.amin)(values, dims=last, keepdim=False)
+        found = (_largest if ord > 0 else r.amin)(values, dims=last, keepdim=False)
     return m.unsqueeze(found, dims=tuple(sorted((rows, columns)))) if keepdim else found
+
+
+def _largest(x: Tensor, *, dims: tuple[int], keepdim: bool) -> Tensor:
+    """The largest of numbers that are not negative, zero of none."""
+    pick = r.amax if shape_of(x)[dims[0]] else r.sum
+    return pick(x, dims=dims, keepdim=keepdim)
 
 
 @function(method=False, namespace=False)

@@ -15,7 +15,8 @@ from .. import transcendental as t
 from ..table import FUNCTIONS, function
 from .common import Number, Tensor, as_type, constant, shape_of, upcast
 from .convolutions import conv1d
-from .normalization import group_norm, layer_norm, normalized_by_batch, shorten_rows
+from .embeddings import shorten_rows
+from .normalization import group_norm, layer_norm, normalized_by_batch
 from .norms import vector_norm
 from .reductions import count
 from .sampling import draw_uniform

@@ -1,18 +1,16 @@
-"""Linear layers, embeddings and normalisation layers as functions."""
+"""Linear layers and normalisation layers as functions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from ...errors import ArgumentValueError, ShapeError
+from ...dtypes import float32
+from ...errors import ArgumentValueError, DtypeError, ShapeError
 from ...modes import MODES
-from .. import comparison as c
 from .. import elementwise as e
-from .. import indexing as ix
 from .. import movement as m
 from .. import reduction as r
-from .. import source as s
 from .. import transcendental as t
 from ..precision import given_precision
 from ..table import function
@@ -57,78 +55,24 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     return result if bias is None else e.add(result, bias)
 
 
-@function(method=False)
-def embedding(
-    input: Tensor,
-    weight: Tensor,
-    padding_idx: int | None = None,
-    max_norm: float | None = None,
-    norm_type: float = 2.0,
-    scale_grad_by_freq: bool = False,
-    sparse: bool = False,
-) -> Tensor:
-    """Rows of ``weight`` at the positions ``input``; the row ``padding_idx`` receives no gradient.
-
-    With ``max_norm``, rows that are used and whose ``norm_type`` norm is greater are shortened in place first.
-
-    With ``scale_grad_by_freq`` the gradient of a row is divided by how often it occurs. ``sparse`` changes nothing:
-    gradients are dense. Raises ``IndexError`` for positions out of range.
-
-    >>> import tracejit as tj
-    >>> tj.embedding(tj.tensor([1, 0]), tj.tensor([[1.0, 2.0], [3.0, 4.0]]))
-    tensor([[3., 4.],
-            [1., 2.]])
-    """
-    if input.dtype.category != "int":
-        raise RuntimeError(
-            "Expected tensor for argument #1 'indices' to have one of the following scalar types: "
-            f"Long, Int; but got {input.dtype.tensor_name} instead"
-        )
-    if weight.ndim != 2:
-        raise RuntimeError("'weight' must be 2-D")
-    if max_norm is not None:
-        shorten_rows(weight, input, max_norm, norm_type)
-    rows = ix.take(weight, input, dim=0, negative=False)
-    if scale_grad_by_freq:
-        rows = by_frequency(rows, input, shape_of(weight)[0])
-    if padding_idx is None:
-        return rows
-    size = shape_of(weight)[0]
-    if not -size <= padding_idx < size:
-        raise AssertionError("Padding_idx must be within num_embeddings")
-    padding = m.unsqueeze(c.eq(input, padding_idx % size), dims=(input.ndim,))
-    return e.where(padding, e.detach_copy(rows), rows)
-
-
-def by_frequency(rows: Tensor, index: Tensor, size: int) -> Tensor:
-    """``rows`` whose gradients are divided by how often their index occurs."""
-    flat = m.reshape(index, shape=(index.spec.numel,))
-    ones = s.full(shape=shape_of(flat), value=1, dtype=rows.dtype)
-    zeros = s.full(shape=(size,), value=0, dtype=rows.dtype)
-    counts = ix.put(zeros, flat, ones, dim=0, accumulate=True)
-    times = m.unsqueeze(ix.take(counts, index, dim=0), dims=(index.ndim,))
-    share = e.div(rows, times)
-    return e.add(e.detach_copy(rows), e.sub(share, e.detach_copy(share)))
-
-
-def shorten_rows(weight: Tensor, index: Tensor, max_norm: float, norm_type: float) -> None:
-    """Scale the rows of ``weight`` at ``index``, in place, to a norm of at most ``max_norm``."""
-    from .norms import vector_norm
-
-    own = weight.detach()
-    flat = m.reshape(index, shape=(index.spec.numel,))
-    rows = ix.take(own, flat, dim=0, negative=False)
-    size = vector_norm(rows, norm_type, 1, True)
-    factor = e.where(c.gt(size, max_norm), e.div(max_norm, e.add(size, 1e-7)), 1.0)
-    own._assign(ix.put(own, flat, e.mul(rows, factor), dim=0, accumulate=False))
-
-
 def _standardized(x: Tensor, dims: tuple[int, ...], eps: float) -> Tensor:
     """Zero mean and unit variance over ``dims``, in two passes."""
     n = count(x, dims)
     centred = e.sub(x, e.div(r.sum(x, dims=dims, keepdim=True), n))
     variance = e.div(r.sum(e.square(centred), dims=dims, keepdim=True), n)
     return e.mul(centred, t.rsqrt(e.add(variance, eps)))
+
+
+def _check_dtypes(input: Tensor, *parameters: Tensor | None) -> None:
+    """``RuntimeError`` for parameters of another dtype, unless they are all float32 beside half precision."""
+    kinds = {x.dtype for x in parameters if x is not None}
+    if kinds <= {input.dtype} or (input.dtype.is_half and kinds == {float32}):
+        return
+    expected = float32 if input.dtype.is_half else input.dtype
+    raise DtypeError(
+        f"mixed dtype: expect parameter to have scalar type of {expected.title}, got "
+        f"{', '.join(sorted(kind.title for kind in kinds))} beside an input of {input.dtype.title}"
+    )
 
 
 def _scaled(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
@@ -170,7 +114,8 @@ def layer_norm(
 ) -> Tensor:
     """``(x - mean) / sqrt(var + eps) * weight + bias`` over the last dimensions.
 
-    Raises ``RuntimeError`` when those are not ``normalized_shape``.
+    Raises ``RuntimeError`` when those are not ``normalized_shape``, and for parameters of another dtype, unless they
+    are float32 beside half precision. That goes for the other normalisations too.
 
     >>> import tracejit as tj
     >>> tj.layer_norm(tj.tensor([1.0, 3.0]), (2,))
@@ -178,6 +123,7 @@ def layer_norm(
     """
     require_float("layer_norm", input)
     dims = _last_dims("layer_norm", input, normalized_shape, weight=weight, bias=bias)
+    _check_dtypes(input, weight, bias)
     result = _scaled(_standardized(upcast(input), dims, eps), weight, bias)
     return as_type(result, input.dtype)
 
@@ -242,6 +188,7 @@ def group_norm(
                 f"Expected {role} to be a vector of size equal to the number of channels in input, but "
                 f"got {role} of shape {list(shape_of(parameter))} and input of shape {list(shape)}"
             )
+    _check_dtypes(input, weight, bias)
     # One shape for statistics, scales and shifts, so that they are found in one pass over each group.
     channels = shape[1] // num_groups
     places = input.spec.numel // max(shape[0] * shape[1], 1)
@@ -323,6 +270,7 @@ def normalized_by_batch(
             weight=weight,
             bias=bias,
         )
+    _check_dtypes(input, weight, bias, running_mean, running_var)
     x = upcast(input)
     if training or running_mean is None or running_var is None:
         if not input.spec.numel:
@@ -387,6 +335,7 @@ def instance_norm(
             f"{list(shape_of(input))}"
         )
     _check_channels(shape_of(input)[1], weight=weight, bias=bias, running_mean=running_mean)
+    _check_dtypes(input, weight, bias, running_mean, running_var)
     wide = upcast(input)
     if running_mean is not None and running_var is not None:
         mean = e.div(r.sum(wide, dims=dims, keepdim=True), n)

@@ -267,9 +267,11 @@ def normal(
     shape = shapes.broadcast("normal", given) if given else shapes.size_arguments((size or (),))
     like = next((x.dtype for x in (mean, std) if is_tensor(x)), dtypes.get_default_dtype())
     kind = like if dtype is None else dtypes.as_dtype(dtype)
-    near = next((x for x in (mean, std) if is_tensor(x) and shape_of(x)), device)
+    # Without tensors and a device on the host: PyTorch's does not ask for the device of new tensors.
+    place = "cpu" if device is None else device
+    near = next((x for x in (mean, std) if is_tensor(x) and shape_of(x)), place)
     drawn = e.add(e.mul(draw_normal(shape, kind, generator, near), std), mean)
-    return made(drawn, True, device) if requires_grad else drawn
+    return drawn.requires_grad_(True) if requires_grad else drawn
 
 
 def check_std(std: Any) -> None:

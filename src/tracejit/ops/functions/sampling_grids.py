@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import dtypes
-from ...errors import ArgumentValueError, ShapeError
+from ...errors import ArgumentValueError, DtypeError, ShapeError
 from .. import comparison as c
 from .. import elementwise as e
 from .. import indexing as ix
@@ -41,6 +41,8 @@ def _check_grid(x: Tensor, grid: Tensor, mode: str, padding_mode: str) -> None:
             "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or "
             f"'reflection', but got: '{padding_mode}'"
         )
+    if x.dtype is not grid.dtype:
+        raise DtypeError(f"expected scalar type {x.dtype.title} but found {grid.dtype.title}")
     shape, places = shape_of(x), shape_of(grid)
     if len(shape) not in (4, 5) or len(places) != len(shape) or places[-1] != len(shape) - 2:
         raise ShapeError(

@@ -89,13 +89,13 @@ def reshape_as(self: Tensor, other: Tensor) -> Tensor:
 
 @function()
 def ravel(input: Tensor) -> Tensor:
-    """``input`` as one dimension.
+    """``input`` as one dimension, element after element in memory: a copy unless they lie like that.
 
     >>> import tracejit as tj
     >>> tj.ravel(tj.ones(2, 2))
     tensor([1., 1., 1., 1.])
     """
-    return reshape(input, (-1,)) if input.spec.numel else reshape(input, (0,))
+    return reshape(contiguous(input), (-1,) if input.spec.numel else (0,))
 
 
 @function()

@@ -15,7 +15,7 @@ from .. import comparison as c
 from .. import movement as m
 from .. import source
 from ..table import FUNCTIONS, METHODS, function
-from .common import Number, Tensor, check_tensor, is_tensor, shape_of
+from .common import Number, Tensor, check_tensor, is_tensor, place_of, shape_of
 from .factories import made
 
 
@@ -51,9 +51,9 @@ def sparse_coo_tensor(
         raise RuntimeError(
             f"number of dimensions must be sparse_dim ({count}) + dense_dim ({len(rest)}), but got {len(size)}"
         )
-    empty = FUNCTIONS["zeros"](list(size), dtype=given.dtype, device=device)
+    empty = FUNCTIONS["zeros"](list(size), dtype=given.dtype, device=place_of(given, device))
     filled = FUNCTIONS["index_put"](empty, tuple(row.long() for row in places), given, True)
-    return made(filled, requires_grad)
+    return made(filled, requires_grad, device)
 
 
 def _literal(values: Any, dtype: Any) -> Tensor:

@@ -6,12 +6,14 @@ import math
 from typing import Any
 
 from ...dtypes import get_default_dtype
+from .. import comparison as c
 from .. import elementwise as e
 from .. import entropies
 from .. import special_functions as sp
 from .. import transcendental as t
 from ..table import function
-from .common import Number, Tensor, as_type, check_tensor
+from .common import Number, Tensor, as_type, check_tensor, promoted
+from .complex_numbers import real
 
 publish = function()
 for _op in (sp.i0, sp.igamma, sp.igammac, sp.gcd, sp.lcm, sp.nextafter):
@@ -71,6 +73,27 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
     for j in range(p):
         total = e.add(t.lgamma(e.sub(x, j / 2.0)), total)
     return total
+
+
+@function()
+def logaddexp(input: Tensor, other: Tensor) -> Tensor:
+    """``log(exp(input) + exp(other))`` without overflow; of complex numbers too.
+
+    >>> import tracejit as tj
+    >>> tj.logaddexp(tj.tensor([0.0]), tj.tensor([0.0]))
+    tensor([0.6931])
+    """
+    kind = promoted(input, other)
+    if not kind.is_complex:
+        return t.logaddexp(input, other)
+    x, y = as_type(input, kind), as_type(other, kind)
+    first = c.ge(real(x), real(y))
+    above, below = e.where(first, x, y), e.where(first, y, x)
+    nothing = c.eq(
+        real(above), -math.inf
+    )  # both are logarithms of zero: their distance is no number
+    distance = e.where(nothing, 0.0, e.sub(below, above))
+    return e.where(nothing, above, e.add(t.log1p(t.exp(distance)), above))
 
 
 @function()

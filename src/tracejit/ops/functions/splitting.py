@@ -29,7 +29,7 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
     return pieces
 
 
-@function(method=False)
+@function()
 def unsafe_split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """:func:`split` into views that may be written to where gradients are recorded.
 

@@ -31,6 +31,7 @@ from .joining import cat
 from .reductions import ValuesAndIndices
 from .slicing import slice_along
 from .sorting import at_positions, sort
+from .special_functions import logaddexp
 
 
 @function()
@@ -103,7 +104,17 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     d = dim_of(dim, input)
     if not input.ndim or not input.spec.numel:
         return e.clone(input)
+    if input.dtype.is_complex:
+        return _running_logs(input, d)
     return exponential_sums.log_cumsum_exp(input, dim=d)
+
+
+def _running_logs(x: Tensor, d: int) -> Tensor:
+    """One after the other: angles add up in this order."""
+    running = [slice_along(x, d, 0, 1)]
+    for place in range(1, shape_of(x)[d]):
+        running.append(logaddexp(slice_along(x, d, place, 1), running[-1]))
+    return cat(running, d)
 
 
 @function()

@@ -96,7 +96,8 @@ def tril_indices(
     tensor([[0, 1, 1],
             [0, 0, 1]])
     """
-    return as_type(_indices(lambda i, j: j - i <= offset, row, col), dtypes.as_dtype(dtype))
+    found = _indices(lambda i, j: j - i <= offset, row, col)
+    return made(as_type(found, dtypes.as_dtype(dtype)), False, device)
 
 
 @function(method=False)
@@ -110,7 +111,8 @@ def triu_indices(
     tensor([[0, 0, 1],
             [0, 1, 1]])
     """
-    return as_type(_indices(lambda i, j: j - i >= offset, row, col), dtypes.as_dtype(dtype))
+    found = _indices(lambda i, j: j - i >= offset, row, col)
+    return made(as_type(found, dtypes.as_dtype(dtype)), False, device)
 
 
 @function()

@@ -49,7 +49,7 @@ def half_products(graph: Graph) -> Graph:
 
 
 def _multiplies_halves(value: Value) -> bool:
-    return value.op in _OPS and value.spec.dtype.is_half
+    return value.op in _OPS and value.value_operands[0].spec.dtype.is_half
 
 
 class _Widener(Rewriter):
@@ -78,5 +78,8 @@ def _wide(rewriter: Rewriter, value: Value) -> Value | None:
     assert value.op is not None
     assert isinstance(rewriter, _Widener)
     operands = [rewriter.widened(x) for x in value.value_operands]
-    found = rewriter.write(value.op, operands, value.line, **value.attributes)
+    attributes = {k: v for k, v in value.attributes.items() if k != "dtype"}
+    found = rewriter.write(value.op, operands, value.line, **attributes)
+    if value.spec.dtype is dtypes.float32:  # asked for without rounding
+        return found
     return rewriter.write("cast", (found,), value.line, dtype=value.spec.dtype)

@@ -50,7 +50,7 @@ read:
   %empty = call ptr @object(i64 $empty_tuple)
   %recorder = call ptr @mode(ptr %modes, i64 $name_recorder, i64 $none)
   %builder = call ptr @mode(ptr %modes, i64 $name_builder, i64 $none)
-  %cast = call ptr @mode(ptr %modes, i64 $name_autocast_settings, i64 $none)
+  %unusual = call ptr @mode(ptr %modes, i64 $name_unusual, i64 $none)
   %hooks = call ptr @mode(ptr %modes, i64 $name_saved_hooks, i64 $empty_tuple)
   %grad.v = call ptr @mode(ptr %modes, i64 $name_grad, i64 $true)
   %inference.v = call ptr @mode(ptr %modes, i64 $name_inference, i64 $false)
@@ -60,7 +60,7 @@ read:
   %a = icmp eq ptr %recorder, %none
   %b = icmp eq ptr %builder, %none
   %c = icmp eq ptr %hooks, %empty
-  %d = icmp eq ptr %cast, %none
+  %d = icmp eq ptr %unusual, %none
   %ab = and i1 %a, %b
   %cd = and i1 %c, %d
   %all = and i1 %ab, %cd

@@ -64,7 +64,7 @@ CONTEXT = {
 _OBJECTS = (
     "none true false empty_tuple list_type dict_type fresh release pointer_of layout_of fail counters",
     "config dtypes modes name_dict name_default name_disabled",
-    "name_recorder name_builder name_saved_hooks name_autocast_settings name_grad name_inference",
+    "name_recorder name_builder name_saved_hooks name_unusual name_grad name_inference",
     "tensor_type block_type version_type",
     "tensor_array tensor_base tensor_block tensor_grad_fn tensor_inference tensor_layout",
     "tensor_pointer tensor_requires_grad tensor_type_slot tensor_writes",

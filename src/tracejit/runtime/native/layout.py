@@ -104,7 +104,7 @@ def _objects() -> dict[str, int]:
     from tracejit.tensor import Tensor
     from tracejit.tensor_core import Version
 
-    modes = ("recorder", "builder", "saved_hooks", "autocast_settings", "grad", "inference")
+    modes = ("recorder", "builder", "saved_hooks", "unusual", "grad", "inference")
     objects: dict[str, Any] = {f"name_{name}": sys.intern(name) for name in (*modes, "disabled")}
     objects |= {"name_dict": sys.intern("__dict__"), "name_default": sys.intern("_default")}
     objects |= {"none": None, "true": True, "false": False, "empty_tuple": ()}

@@ -170,7 +170,7 @@ def changing_modes() -> tuple[Any, ...]:
         MODES.grad,
         MODES.inference,
         MODES.autocast,
-        MODES.autocast_settings,
+        MODES.unusual,
         MODES.anomaly,
         MODES.saved_hooks,
         get_default_dtype(),
