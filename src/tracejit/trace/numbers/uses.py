@@ -16,7 +16,6 @@ from ...ir.graph import Guard
 from ...tensor import Tensor
 from ..replay.held import Holding, arguments_in, beside, is_size, told_apart
 from ..signature import call_key, flatten, is_number, leaf_names
-from ..sizes.found_sizes import APART
 from ..state.ran_codes import RanCodes
 from ..state.values import token
 from .numbers import ItemRead, Number, NumberGuard
@@ -140,12 +139,10 @@ class NumberUses:
         self.held = Holding()  # where Python state has what the function makes
         self.unkept: dict[Any, Entry] = {}  # recordings that found the state changed by themselves
         self.item_lines: set[tuple[str, int]] = set()  # where numbers in tensors are read that vary
-        self.value_lines: set[Any] = set()  # where they are constants, because sizes are found
         self.size_lines: set[Any] = set()  # where they are sizes, because they index
         self.more_lines: set[Any] = set()  # where they were taken for sizes and are more than that
         self.value_lists: set[Any] = set()  # where lists of ints are read one by one
         self.lists_known = 0  # how many of these lines the latest recording knew
-        self.beside_sizes = False  # did such constants change?
         self.ran = RanCodes()  # the code its calls run
 
     @property
@@ -234,22 +231,9 @@ class NumberUses:
         self.size_lines.clear()
         self.places.clear()
 
-    def set_apart(self, entry: Entry, path: Iterable[Any]) -> None:
-        """A recorded run found a size beside numbers that vary: these are constants from now on."""
-        self.beside_sizes = True
-        use = self._use_of(entry)
-        if use is not None:
-            use.settle(range(len(use.last)), APART)
-        for key in entry.places:
-            self.places.pop(key, None)
-            self.settled[key] = APART
-        self.value_lines.update(s.line for s in path if isinstance(s, ItemRead))
-        self.item_lines -= self.value_lines
-
     def constants(self) -> list[str]:
         """Which numbers vary, but are constants of what is recorded, and why."""
         reasons = [] if self.unfit is None else [self.unfit]
-        reasons += [APART] if self.beside_sizes else []
         reasons += self.settled.values()
         reasons += [why for use in self.known.values() for why in use.constant.values()]
         return list(dict.fromkeys(reasons))
@@ -262,7 +246,7 @@ class NumberUses:
                 guards = [segment.guard for segment in entry.root.segments()]
                 numbers = [g for g in guards if isinstance(g, Guard) and is_number(g.expected)]
                 lines = {g.line for g in numbers if g.line is not None}
-                self.item_lines.update(lines - self.value_lines)
+                self.item_lines.update(lines)
             return False
         if branch.segment.choices is not None and (entry.sizes or entry.sized or self.size_lines):
             return self._decides(entry, branch)
