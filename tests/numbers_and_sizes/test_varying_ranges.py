@@ -1,4 +1,4 @@
-"""Ranges and intervals between numbers that vary: one recording, and the elements that eager code gets."""
+"""Ranges between numbers that vary, and what is filled with them: one recording, and the elements of eager code."""
 
 from __future__ import annotations
 
@@ -24,6 +24,9 @@ USES = {
     "histc": lambda x, a: tj.histc(x, 6, -a, a),
     "histc of items": lambda x, a: tj.histc(x, 6, x.min().item(), x.max().item()),
     "histc of the data": lambda x, a: tj.histc(x * a, 5),
+    "padding": lambda x, a: tj.nn.functional.pad(x.reshape(3, 3), (1, -1, 0, 2), value=a) * x[0],
+    "padding by an item": lambda x, a: tj.nn.functional.pad(x, (2, 0), value=x.min().item()),
+    "nan_to_num": lambda x, a: (x.log() / 0.0).nan_to_num(x[0].item(), a, -a),
 }
 
 
