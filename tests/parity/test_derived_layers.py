@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from types import ModuleType
 from typing import Any
 
@@ -211,3 +212,72 @@ def test_schedules_that_do_more_when_they_reduce() -> None:
         return found
 
     assert events(tj) == events(torch)
+
+
+def parameters(t: ModuleType) -> list[Any]:
+    class Doubled(t.nn.Parameter):  # holds other data than it is given
+        def __new__(cls, data: Any, requires_grad: bool = True, tag: str = "") -> Any:
+            return super().__new__(cls, data * 2, requires_grad=requires_grad)
+
+        def __init__(self, data: Any, requires_grad: bool = True, tag: str = "") -> None:
+            super().__init__()
+            self.tag = tag
+
+    class Packed(t.nn.Parameter):
+        def __new__(cls, data: Any, bits: int = 4) -> Any:
+            made = t.Tensor._make_subclass(cls, data.to(t.uint8), False)
+            made.bits = bits
+            return made
+
+    class Named(t.Tensor):
+        def __new__(cls, data: Any, label: str) -> Any:
+            return super().__new__(cls, data)
+
+        def __init__(self, data: Any, label: str) -> None:
+            self.label = label
+
+    found = [Doubled(t.ones(2), tag="a"), Doubled(t.ones(2), False), Packed(t.ones(2), bits=3)]
+    return [*found, Named([1.0, 2.0], "n"), t.nn.Parameter.__new__(t.nn.Parameter, t.ones(1))]
+
+
+def test_parameters_and_tensors_of_own_classes() -> None:
+    sides = [parameters(t) for t in (tj, torch)]
+    for ours, theirs in zip(*sides, strict=True):
+        assert type(ours).__name__ == type(theirs).__name__
+        assert ours.tolist() == theirs.tolist()
+        assert (ours.requires_grad, ours.is_leaf) == (theirs.requires_grad, theirs.is_leaf)
+        own = {k: v for k, v in vars(ours).items() if k in ("tag", "bits", "label")}
+        assert own == vars(theirs)
+    layer = tj.nn.Linear(2, 1, bias=False)
+    layer.weight = type(sides[0][0])(tj.ones(1, 2))
+    layer(tj.ones(1, 2)).sum().backward()
+    assert layer.weight.grad.tolist() == [[1.0, 1.0]]
+    data = tj.zeros(2)
+    shared = tj.Tensor._make_subclass(tj.nn.Parameter, data, True)
+    data += 1
+    assert shared.tolist() == [1.0, 1.0]
+    with pytest.raises(TypeError, match="tag"):
+        tj.nn.Parameter(data, tag="a")  # type: ignore[call-arg]
+
+
+def test_copies_of_optimizers_that_keep_their_state_elsewhere() -> None:
+    def copied(t: ModuleType) -> Any:
+        class Own(t.optim.Optimizer):
+            @property
+            def state(self) -> Any:
+                return {"limit": self.limit}
+
+            @state.setter
+            def state(self, state: Any) -> None:
+                self.limit = state.get("limit", 0.5)
+
+            def __setstate__(self, state: Any) -> None:
+                self.state = state["state"]
+                self.param_groups = state["param_groups"]
+
+        made = Own([t.nn.Parameter(t.ones(2))], {"lr": 0.1})
+        made.limit = 0.25
+        found = copy.deepcopy(made)
+        return found.limit, found.param_groups[0]["lr"], found.param_groups[0]["params"][0].tolist()
+
+    assert copied(tj) == copied(torch)
