@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 #: Unseen decisions on a number that are always allowed, and one more for each so many calls that were served.
 PATIENCE = 3
 CALLS_PER_DECISION = 8
+#: As many for numbers that the calls themselves count: as constants they would be others at every call.
+COUNTING_PATIENCE = 16
 MAX_FORMS = 256
 #: Most numbers among the arguments of one call that may vary.
 MAX_NUMBERS = 64
@@ -91,6 +93,13 @@ class NumberUse:
         """The same for a call that reads ``places`` too; all but the arguments is appended to ``tensors``."""
         key = self.key(numbers)
         return beside(key, places, tensors, [numbers[i] for i in key.sizes])
+
+
+def _counted(entry: Entry, sources: Sequence[Number]) -> bool:
+    """Do recorded runs leave other numbers in the places that all of these are read from?"""
+    leaves = [s.leaf for s in entry.root.segments() if s.leaf is not None]
+    stored = {place.key for leaf in leaves for place, _ in leaf.recording.stores}
+    return all(s.name == "place" and s.at.key in stored for s in sources)
 
 
 class Varying(tuple[Any, ...]):
@@ -256,9 +265,11 @@ class NumberUses:
             return True
         decided = [s for s in entry.root.segments() if isinstance(s.guard, NumberGuard)]
         decisions = sum(len(s.children) - 1 for s in decided)
-        if decisions < PATIENCE + entry.replays // CALLS_PER_DECISION:
+        sources = [*guard.value.sources()]
+        patience = COUNTING_PATIENCE if _counted(entry, sources) else PATIENCE
+        if decisions < patience + entry.replays // CALLS_PER_DECISION:
             return False
-        return self._settle(entry, [*guard.value.sources()])
+        return self._settle(entry, sources)
 
     def _use_of(self, entry: Entry) -> NumberUse | None:
         """What is known about the numbers of the calls that ``entry`` serves."""
