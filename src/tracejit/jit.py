@@ -310,7 +310,7 @@ class CompiledFunction(Keeping, Inspection, Copies):
         given_up = self.shapes.gives_up(entry) or (
             entry.failure is not None and self.uses.without_sizes(entry, entry.failure)
         )
-        if entry.apart or given_up or listener.learned:  # the next call is recorded in another way
+        if given_up or listener.learned:  # the next call is recorded in another way
             self._forget(entry)
             return result
         self._judge(entry, listener.verdict(entry.guard, tensors, result))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import ops
+from .modes import MODES
 from .ops.table import METHODS
 from .tensor_autograd import AutogradMethods
 from .tensor_core import TensorCore, Version, ViewStep
@@ -35,17 +36,37 @@ class Tensor(
     __slots__ = ()
 
     def __new__(cls, *data: Any, **options: Any) -> Tensor:
-        """A tensor of sizes or values; an empty shell of a subclass, which its ``__init__`` fills."""
-        if cls is not Tensor:
-            return _new(cls)
+        """A tensor of sizes or values."""
         from .dtypes import get_default_dtype
         from .tensor_kinds import constructed
 
-        return constructed(get_default_dtype(), data)
+        made = constructed(get_default_dtype(), data)
+        return made if cls is Tensor else cls._make_subclass(cls, made)
 
     def __init__(self, *data: Any, **options: Any) -> None:
-        if type(self) is not Tensor:  # else it was made already
+        if not hasattr(self, "_array"):  # else it was made already
             super().__init__()
+
+    @staticmethod
+    def _make_subclass(cls: Any, data: Tensor, require_grad: bool = False) -> Any:
+        """A leaf of class ``cls``, mostly for its ``__new__``, on the memory of ``data``."""
+        made: Tensor = _new(cls)
+        made._share(data)
+        if require_grad:
+            made.requires_grad_()
+        return made
+
+    def _share(self, data: Tensor) -> None:
+        """Show the memory of ``data``, without its history."""
+        self._begin()
+        self._array = data._array
+        self._block = data._block
+        self._pointer = data._pointer
+        self._type = data._type
+        self._layout = data._layout
+        self._writes = data._writes
+        if MODES.recorder is not None:
+            MODES.recorder.detach(data, self)
 
     @classmethod
     def _wrap(cls, array: Any) -> Tensor:

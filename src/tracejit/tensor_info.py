@@ -258,6 +258,10 @@ class InfoMethods(TensorCore):
         if self.is_cuda:
             lend(_owner(self.array), stream)
 
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        """What NumPy's functions of arrays (``np.clip``, ``np.round``) make of a tensor is one, too."""
+        return self._wrap(np.asarray(array))
+
 
 def _lies(tensor: Any) -> None:
     """Python is about to learn how a tensor lies in memory."""

@@ -295,7 +295,7 @@ class ProtocolMethods(TensorCore):
 
     def _of_my_class(self, array: Any) -> Tensor:
         """A tensor on ``array`` with this one's class and ordinary attributes."""
-        other: Any = type(self).__new__(type(self))
+        other: Any = object.__new__(type(self))
         TensorCore.__init__(other)
         other._array = array
         return other  # type: ignore[no-any-return]
@@ -380,7 +380,7 @@ def _rebuild(
     index: int = -1,
 ) -> Any:
     """A tensor from its pickled parts, on the device it was on."""
-    tensor = kind.__new__(kind)
+    tensor = object.__new__(kind)
     TensorCore.__init__(tensor)
     tensor._array = placed(np.frombuffer(bytearray(data), dtype.np).reshape(shape), index)
     tensor._requires_grad = requires_grad

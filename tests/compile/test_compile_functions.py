@@ -250,3 +250,29 @@ def test_older_name_of_saved_tensors(compiled: bool) -> None:
     y = Square.apply(tj.ones(1, requires_grad=True))
     with pytest.warns(DeprecationWarning, match="'saved_variables' is deprecated"):
         y.backward()
+
+
+class Dropped(tj.autograd.Function):
+    """Makes and drops enough tensors that those of backward get the identities of those of forward."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        for i in range(12):
+            x = x * (1.0 + 0.01 * i)
+        return x
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        for i in range(12):
+            g = (g * 1.0).mul_(1.0 + 0.01 * i)
+        return g
+
+
+def test_backward_may_write_to_tensors_that_have_the_identity_of_one_that_is_gone() -> None:
+    compiled = tj.compile(lambda x: Dropped.apply(x).sum())
+    x = tj.randn(1 << 13).requires_grad_()
+    for _ in range(3):
+        x.grad = None
+        compiled(x).backward()
+        assert np.allclose(x.grad, np.prod(1.0 + 0.01 * np.arange(12)))
+    assert compiled.stats.compiled_calls == 2, compiled.explain()

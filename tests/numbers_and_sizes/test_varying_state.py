@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -326,3 +327,31 @@ def test_code_that_needs_true_numbers_gets_them() -> None:
             lines.append(f(tj.ones(2)).tolist() == g(tj.ones(2)).tolist())
         assert "numbers are constants here" in str(f.explain())
     assert all(lines)
+
+
+def test_a_step_whose_counts_decide_in_many_ways() -> None:
+    def trainer() -> Any:
+        state = {"step": 0, "since": 0}
+
+        def step(x):
+            state["step"] += 1
+            state["since"] += 1
+            y = x * (0.5 if state["step"] > 3 else 1.0 / state["step"])
+            if state["step"] % 2 == 0:
+                y = y + 1
+            if state["step"] > 5:
+                y = y * 3
+            if state["since"] >= 5:
+                state["since"] = 0
+                y = y - 2
+            return y
+
+        return step, state
+
+    (step, ours), (eager, theirs) = trainer(), trainer()
+    compiled = tj.compile(step)
+    for i in range(50):
+        x = tj.full((3,), float(i))
+        assert compiled(x).tolist() == eager(x).tolist()
+        assert ours == theirs
+    assert compiled.stats.compiled_calls >= 35, str(compiled.explain())

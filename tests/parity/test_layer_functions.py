@@ -170,6 +170,22 @@ def test_embedding_bag(mode: str, padding_idx: int | None) -> None:
     )
 
 
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+def test_embedding_bag_with_gradients_by_frequency(mode: str) -> None:
+    def bags(t: Any, f: Any, w: Any, i: Any) -> Any:
+        if t is tj:
+            return f.embedding_bag(i, w, mode=mode, scale_grad_by_freq=True)
+        rows = f.embedding(i, w, scale_grad_by_freq=True)  # its bags take the counts of other rows
+        return getattr(rows, mode)(1)
+
+    compare(bags, [normal(5, 3), BAGS[:6].reshape(2, 3)], second=False)
+    for option in ("scale_grad_by_freq", "sparse"):
+        chosen = {"mode": "max", option: True}
+        same_error(
+            lambda t, f, chosen=chosen: f.embedding_bag(t.tensor([[0]]), t.zeros(3, 2), **chosen)
+        )
+
+
 def test_weighted_embedding_bag() -> None:
     compare(
         lambda _, f, w, s, i, o: f.embedding_bag(i, w, o, mode="sum", per_sample_weights=s),

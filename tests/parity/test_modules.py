@@ -140,6 +140,25 @@ def test_embedding_bag(mode: str) -> None:
     assert not tj.nn.EmbeddingBag.from_pretrained(table).weight.requires_grad
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{"max_norm": 1.0, "norm_type": 1.0}, {"scale_grad_by_freq": False}, {"padding_idx": 1}],
+)
+def test_options_of_embedding_bags(options: dict[str, Any]) -> None:
+    ours, theirs = pair("EmbeddingBag", (6, 3), {"mode": "sum", **options})
+    run(ours, theirs, np.array([[1, 2, 5], [0, 3, 3]]))
+    run(ours, theirs, np.array([1, 2, 5, 1]), np.array([0, 1]))
+    close(ours.weight, theirs.weight)
+    made = ours.from_pretrained(ours.weight.detach(), False, **options)
+    assert repr(made) == repr(theirs.from_pretrained(theirs.weight.detach(), False, **options))
+
+
+def test_embedding_bag_for_sparse_gradients_has_dense_ones() -> None:
+    layer = tj.nn.EmbeddingBag(6, 3, mode="sum", sparse=True)
+    layer(tj.tensor([[1, 2, 2]])).sum().backward()
+    assert layer.weight.grad.sum(1).tolist() == [0.0, 3.0, 6.0, 0.0, 0.0, 0.0]
+
+
 SIGNS = np.where(normal(4) > 0, 1, -1)
 LOSSES: list[tuple[str, dict[str, Any], tuple[Any, ...]]] = [
     ("SoftMarginLoss", {}, (normal(4), SIGNS)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 import tracejit as tj
@@ -204,3 +206,61 @@ def test_checks_do_not_grow_with_depth():
         return len(watch(Deep.forward, (Deep(),)).checks)
 
     assert count(200) == count(2)
+
+
+class Marked(tj.nn.Module):
+    """Its weight has an attribute of the user's; attributes are read by computed names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = tj.nn.Parameter(tj.ones(3))
+        self.weight.decays = False
+        self.weight.factor = 2.0
+
+    def forward(self, x):
+        read = partial(getattr, self.weight)
+        return x * read("factor") * getattr(self, "wei" + "ght")
+
+
+def test_what_backward_leaves_at_a_weight_is_no_state_of_the_users():
+    model = Marked()
+    optimizer = tj.optim.AdamW(model.parameters())
+
+    @tj.compile
+    def step(x):
+        optimizer.zero_grad()
+        loss = model(x).square().sum()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    for _ in range(6):
+        step(tj.ones(2, 3))
+    assert step.stats.compiled_calls >= 4, step.explain()
+
+
+def test_attributes_of_weights_are_followed():
+    model = Marked()
+    compiled = tj.compile(model)
+    for factor in (2.0, 2.0, 3.0, 3.0, "absent"):
+        model.weight.factor = factor
+        if factor == "absent":
+            del model.weight.factor
+            with pytest.raises(AttributeError, match="factor"):
+                compiled(tj.ones(3))
+        else:
+            assert compiled(tj.ones(3)).tolist() == [factor] * 3
+
+
+class Scaled(tj.nn.Parameter):
+    scale = 1.0
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_attributes_that_hide_those_of_a_class_of_weights_are_followed(given):
+    weight = Scaled(tj.ones(3))
+    weight.scale = 2.0
+    compiled = tj.compile((lambda w: w * w.scale) if given else (lambda: weight * weight.scale))
+    for scale in (2.0, 2.0, 3.0, 3.0):
+        weight.scale = scale
+        assert compiled(*[weight] * given).tolist() == [scale] * 3

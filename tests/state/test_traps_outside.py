@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 import tracejit as tj
+from tracejit.trace.state.purity import outside_builtin
 from trap_tools import play, same, user_module
 
 
@@ -381,3 +382,11 @@ def test_loggers_are_called_where_their_level_is_on() -> None:
     finally:
         logger.handlers.clear()
         logger.setLevel(logging.NOTSET)
+
+
+def test_functions_of_scipy_that_only_compute() -> None:
+    from scipy.fft._pocketfft.pypocketfft import good_size
+    from scipy.optimize._minpack import _hybrd
+
+    assert outside_builtin(good_size) is None
+    assert outside_builtin(_hybrd) == "scipy.optimize._minpack._hybrd"  # calls what it is given

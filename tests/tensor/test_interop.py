@@ -78,6 +78,19 @@ def test_operators_with_arrays_give_tensors():
     assert (a > x).dtype is tj.bool
 
 
+def test_functions_of_numpy_that_are_no_ufuncs():
+    x = tj.tensor([-1.26, 5.0])
+    for found, expected in (
+        (np.clip(x, 0, 2), [0.0, 2.0]),
+        (np.round(x), [-1.0, 5.0]),
+        (np.around(x, 1), [-1.3, 5.0]),
+        (np.linalg.inv(tj.eye(2) * 2), [[0.5, 0.0], [0.0, 0.5]]),
+    ):
+        assert type(found) is tj.Tensor
+        assert found.dtype is tj.float32
+        assert tj.allclose(found, tj.tensor(expected))
+
+
 def test_ufuncs():
     x = tj.tensor([1.0, 4.0])
     assert isinstance(np.sqrt(x), tj.Tensor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import math
 from collections.abc import Sequence
@@ -95,6 +96,15 @@ class Transform:
     def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         """The shape of what becomes of a tensor of this shape."""
         return tuple(shape)
+
+    def with_cache(self, cache_size: int = 1) -> Transform:
+        """The same function with a cache of this size."""
+        if self._cache_size == cache_size:
+            return self
+        made = copy.copy(self)
+        Transform.__init__(made, cache_size)
+        made._cached_x_y = (None, None)
+        return made
 
     def _inverse(self, y: Any) -> Any:
         raise NotImplementedError

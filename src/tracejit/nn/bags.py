@@ -8,7 +8,7 @@ from ..dtypes import DType
 from ..tensor import Tensor
 from . import functional as F
 from . import init
-from .linear import empty_parameter
+from .linear import Embedding, empty_parameter
 from .module import Module
 from .parameter import Parameter
 
@@ -18,8 +18,8 @@ __all__ = ["EmbeddingBag"]
 class EmbeddingBag(Module):
     """The "sum", "mean" or "max" of the rows of a table in each bag: (N, bag) or (*,) with offsets to (N, columns).
 
-    Rows start standard normal; the row ``padding_idx`` counts for nothing. Raises ``NotImplementedError`` for
-    ``max_norm``, ``scale_grad_by_freq`` and ``sparse``, ``ValueError`` for bags that do not fit.
+    Rows start standard normal; the row ``padding_idx`` counts for nothing; the options are those of ``embedding_bag``.
+    Raises ``ValueError`` for bags that do not fit.
 
     >>> import tracejit as tj
     >>> tj.nn.EmbeddingBag(10, 3)(tj.tensor([[1, 2], [0, 9]])).shape
@@ -42,14 +42,13 @@ class EmbeddingBag(Module):
         dtype: DType | None = None,
     ) -> None:
         super().__init__()
-        if max_norm is not None or scale_grad_by_freq or sparse:
-            raise NotImplementedError(
-                "EmbeddingBag: max_norm, scale_grad_by_freq and sparse are not supported: leave them out"
-            )
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
+        self.max_norm = max_norm
         self.norm_type = norm_type
+        self.scale_grad_by_freq = scale_grad_by_freq
         self.mode = mode
+        self.sparse = sparse
         self.include_last_offset = include_last_offset
         if padding_idx is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
@@ -68,22 +67,32 @@ class EmbeddingBag(Module):
 
     @classmethod
     def from_pretrained(
-        cls, embeddings: Tensor, freeze: bool = True, mode: str = "mean", **options: Any
+        cls,
+        embeddings: Tensor,
+        freeze: bool = True,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
     ) -> EmbeddingBag:
         """A layer on the given (rows, columns) table, not trained unless ``freeze=False``."""
         if embeddings.ndim != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
         rows, columns = embeddings.shape
-        made = cls(rows, columns, mode=mode, _weight=embeddings, **options)
+        options = (max_norm, norm_type, scale_grad_by_freq, mode, sparse)
+        made = cls(rows, columns, *options, embeddings, include_last_offset, padding_idx)
         made.weight.requires_grad_(not freeze)
         return made
 
     def reset_parameters(self) -> None:
         """Draw new values."""
         init.normal_(self.weight)
-        if self.padding_idx is not None:
-            row: Any = self.weight.detach()
-            row[self.padding_idx].zero_()
+        self._fill_padding_idx_with_zero()
+
+    _fill_padding_idx_with_zero = Embedding._fill_padding_idx_with_zero
 
     def forward(self, input: Any, offsets: Any = None, per_sample_weights: Any = None) -> Any:
         """What the rows of each bag come to."""
@@ -91,7 +100,11 @@ class EmbeddingBag(Module):
             input,
             self.weight,
             offsets,
-            mode=self.mode,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
+            self.mode,
+            self.sparse,
             per_sample_weights=per_sample_weights,
             include_last_offset=self.include_last_offset,
             padding_idx=self.padding_idx,
@@ -99,5 +112,13 @@ class EmbeddingBag(Module):
 
     def extra_repr(self) -> str:
         """Sizes, mode, and what is not the default."""
-        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
-        return f"{self.num_embeddings}, {self.embedding_dim}, mode={self.mode!r}{padding}"
+        defaults = {
+            "max_norm": None,
+            "norm_type": 2,
+            "scale_grad_by_freq": False,
+            "padding_idx": None,
+        }
+        shown = [f"{k}={getattr(self, k)}" for k, v in defaults.items() if getattr(self, k) != v]
+        place = len(shown) - (self.padding_idx is not None)
+        shown.insert(place, f"mode={self.mode!r}")
+        return ", ".join([f"{self.num_embeddings}, {self.embedding_dim}", *shown])

@@ -87,7 +87,8 @@ class _RunningNorm(Module):
         if self.bias is not None:
             init.zeros_(self.bias)
 
-    def _check_rank(self, input: Any) -> None:
+    def _check_input_dim(self, input: Any) -> None:
+        """``ValueError`` for an input of another rank; derived layers may take others."""
         if self.ranks and input.ndim not in self.ranks:
             expected = " or ".join(f"{n}D" for n in self.ranks)
             raise ValueError(f"expected {expected} input (got {input.ndim}D input)")
@@ -138,7 +139,7 @@ class _BatchNorm(_RunningNorm):
 
     def forward(self, input: Any) -> Any:
         """The normalised channels (dimension 1)."""
-        self._check_rank(input)
+        self._check_input_dim(input)
         share = self._share()
         by_batch = self.training or (self.running_mean is None and self.running_var is None)
         tracked = not self.training or self.track_running_stats
@@ -199,7 +200,7 @@ class SyncBatchNorm(_BatchNorm):
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
 
-    def _check_rank(self, input: Any) -> None:
+    def _check_input_dim(self, input: Any) -> None:
         if input.ndim < 2:
             raise ValueError(f"expected at least 2D input (got {input.ndim}D input)")
 
@@ -238,7 +239,7 @@ class _InstanceNorm(_RunningNorm):
 
     def forward(self, input: Any) -> Any:
         """The normalised channels of (N, C, *) or (C, *)."""
-        self._check_rank(input)
+        self._check_input_dim(input)
         alone = input.ndim == min(self.ranks)
         x = input.unsqueeze(0) if alone else input
         if self.affine and x.shape[1] != self.num_features:

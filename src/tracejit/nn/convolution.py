@@ -75,6 +75,18 @@ class _Convolution(Module):
         self.output_padding = repeated(output_padding, self.rank)
         self.groups = groups
         self.padding_mode = padding_mode
+        # (before, after) from the last dimension on, as `pad` takes them; derived layers pad by it, too.
+        self._reversed_padding_repeated_twice = self._widths()
+
+    def _widths(self) -> list[int]:
+        if self.padding == "valid":
+            return [0, 0] * self.rank
+        if self.padding == "same":
+            totals = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size, strict=True)]
+            pairs = [(n // 2, n - n // 2) for n in totals]
+        else:
+            pairs = [(n, n) for n in self.padding]
+        return [n for pair in reversed(pairs) for n in pair]
 
     def _make(self, bias: bool, device: Any, dtype: DType | None) -> None:
         channels = (self.out_channels, self.in_channels // self.groups)
@@ -155,17 +167,6 @@ class _Conv(_Convolution):
         )
         self._make(bias, device, dtype)
 
-    def _widths(self) -> list[int]:
-        """(before, after) from the last dimension on, as ``pad`` takes them."""
-        if self.padding == "valid":
-            return [0, 0] * self.rank
-        if self.padding == "same":
-            totals = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size, strict=True)]
-            pairs = [(n // 2, n - n // 2) for n in totals]
-        else:
-            pairs = [(n, n) for n in self.padding]
-        return [n for pair in reversed(pairs) for n in pair]
-
     def forward(self, input: Any) -> Any:
         """The convolution of (N, C, *) or (C, *)."""
         return self._conv_forward(input, self.weight, self.bias)
@@ -174,7 +175,8 @@ class _Conv(_Convolution):
         """The same with other parameters: derived layers that compute theirs call it by this name."""
         padding = self.padding
         if self.padding_mode != "zeros":
-            input = F.pad(input, self._widths(), mode=self.padding_mode)
+            widths = self._reversed_padding_repeated_twice
+            input = F.pad(input, widths, mode=self.padding_mode)
             padding = 0
         convolve = getattr(F, f"conv{self.rank}d")
         return convolve(input, weight, bias, self.stride, padding, self.dilation, self.groups)
@@ -257,7 +259,8 @@ class _ConvTranspose(_Convolution):
 
     def forward(self, input: Any, output_size: Sequence[int] | None = None) -> Any:
         """The transposed convolution of (N, C, *) or (C, *); ``output_size`` chooses among the possible sizes."""
-        extra = self.output_padding if output_size is None else self._extra(input, output_size)
+        sizes = self.stride, self.padding, self.kernel_size, self.rank, self.dilation
+        extra = self._output_padding(input, output_size, *sizes)
         convolve = getattr(F, f"conv_transpose{self.rank}d")
         return convolve(
             input,
@@ -270,9 +273,20 @@ class _ConvTranspose(_Convolution):
             self.dilation,
         )
 
-    def _extra(self, input: Any, output_size: Sequence[int]) -> tuple[int, ...]:
-        """The output padding that gives ``output_size``; ``ValueError`` when none does."""
-        rank, own = self.rank, tuple(input.shape)[-self.rank :]
+    def _output_padding(
+        self,
+        input: Any,
+        output_size: Sequence[int] | None,
+        stride: Sequence[int],
+        padding: Sequence[int],
+        kernel_size: Sequence[int],
+        num_spatial_dims: int,
+        dilation: Sequence[int] | None = None,
+    ) -> tuple[int, ...]:
+        """The output padding that gives ``output_size`` (None: the layer's own); ``ValueError`` when none does."""
+        if output_size is None:
+            return repeated(self.output_padding, num_spatial_dims)
+        rank, own = num_spatial_dims, tuple(input.shape)[-num_spatial_dims:]
         wanted = tuple(output_size)
         if len(wanted) == input.ndim:
             wanted = wanted[-rank:]
@@ -281,13 +295,12 @@ class _ConvTranspose(_Convolution):
                 f"{type(self).__name__}: for {input.ndim}D input, output_size must have {rank} or "
                 f"{input.ndim} elements (got {len(output_size)})"
             )
+        dilations = (1,) * rank if dilation is None else dilation
         least = [
             (n - 1) * s - 2 * p + d * (k - 1) + 1
-            for n, s, p, d, k in zip(
-                own, self.stride, self.padding, self.dilation, self.kernel_size, strict=True
-            )
+            for n, s, p, d, k in zip(own, stride, padding, dilations, kernel_size, strict=True)
         ]
-        most = [low + s - 1 for low, s in zip(least, self.stride, strict=True)]
+        most = [low + s - 1 for low, s in zip(least, stride, strict=True)]
         if any(not low <= n <= high for low, n, high in zip(least, wanted, most, strict=True)):
             raise ValueError(
                 f"requested an output size of {wanted}, but valid sizes range from {least} to {most} "

@@ -253,6 +253,10 @@ class Embedding(Module):
     def reset_parameters(self) -> None:
         """Draw new values."""
         init.normal_(self.weight)
+        self._fill_padding_idx_with_zero()
+
+    def _fill_padding_idx_with_zero(self: Any) -> None:
+        """Clear the row that stands for nothing, after the table got other values."""
         if self.padding_idx is not None:
             row: Any = self.weight.detach()
             row[self.padding_idx].zero_()

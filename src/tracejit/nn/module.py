@@ -57,6 +57,11 @@ class Module(StateHooks, ShownHooks, ModuleTree):
             _transient=set(),
         )
 
+    @property
+    def _non_persistent_buffers_set(self) -> set[str]:
+        """The names of the buffers that are not saved."""
+        return self._transient
+
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What calling the module computes; subclasses define it."""
         raise NotImplementedError(

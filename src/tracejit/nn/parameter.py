@@ -27,14 +27,32 @@ class Parameter(Tensor):
 
     __slots__ = ()
 
-    def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
+    def __new__(
+        cls, data: Tensor | None = None, requires_grad: bool = True, *args: Any, **kwargs: Any
+    ) -> Parameter:
+        """The parameter itself; that of a subclass may be given other data than the call."""
+        if (args or kwargs) and cls is Parameter:
+            raise TypeError(f"Parameter() takes data and requires_grad, not {args or kwargs}")
+        made: Parameter = object.__new__(cls)
+        if isinstance(data, Tensor):
+            made._fill(data, requires_grad)
+        return made
+
+    def __init__(
+        self, data: Tensor | None = None, requires_grad: bool = True, *args: Any, **kwargs: Any
+    ) -> None:
+        if hasattr(self, "_array"):
+            return  # `__new__` did it all
         if data is None:
             data = empty(0)
         if not isinstance(data, Tensor):
             raise TypeError(
                 f"Parameter(): data must be a Tensor, not {type(data).__name__}; use tj.tensor(...) first"
             )
-        _share(self, data)
+        self._fill(data, requires_grad)
+
+    def _fill(self, data: Tensor, requires_grad: bool) -> None:
+        self._share(data)
         self._inference = data._inference
         if requires_grad:
             self.requires_grad_()
@@ -56,19 +74,6 @@ class Parameter(Tensor):
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
-
-
-def _share(tensor: Tensor, data: Tensor) -> None:
-    """Make ``tensor`` show the memory of ``data``, without its history."""
-    tensor._begin()
-    tensor._array = data._array
-    tensor._block = data._block
-    tensor._pointer = data._pointer
-    tensor._type = data._type
-    tensor._layout = data._layout
-    tensor._writes = data._writes
-    if MODES.recorder is not None:
-        MODES.recorder.detach(data, tensor)
 
 
 def _copied_inside(parameter: Parameter) -> Parameter:
@@ -114,6 +119,11 @@ class Buffer(Tensor):
 
     __slots__ = ("persistent",)
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> Buffer:
+        """What ``__init__`` fills."""
+        made: Buffer = object.__new__(cls)
+        return made
+
     def __init__(self, data: Tensor, persistent: bool = True) -> None:
-        _share(self, data)
+        self._share(data)
         self.persistent = persistent

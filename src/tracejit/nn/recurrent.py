@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any, ClassVar
+from typing import Any
 
 from ..dtypes import DType
-from ..modes import MODES
 from ..ops.functions.common import constant
 from . import init
 from .linear import empty_parameter
 from .module import Module
+from .recurrent_arguments import RecurrentArguments
 from .recurrent_layers import LayerWeights, layers
 from .recurrent_steps import KINDS, State
 from .utils.masked import Padded
@@ -20,14 +20,12 @@ from .utils.rnn import PackedSequence
 __all__ = ["GRU", "LSTM", "RNN", "RNNBase"]
 
 
-class RNNBase(Module):
+class RNNBase(RecurrentArguments, Module):
     """Layers of one kind of recurrence, in one or both directions; use RNN, LSTM or GRU.
 
     Parameters are ``weight_ih_l0`` (gates * hidden, input), ``weight_hh_l0``, ``bias_ih_l0``, ``bias_hh_l0`` for layer
     0, with ``_reverse`` appended for the other direction; all start uniform on ±1/sqrt(hidden_size).
     """
-
-    state_names: ClassVar[tuple[str, ...]] = ("hidden",)
 
     def __init__(
         self,
@@ -59,9 +57,6 @@ class RNNBase(Module):
                 self._make(layer, suffix, device, dtype)
         self.reset_parameters()
 
-    def _suffixes(self, layer: int) -> tuple[str, ...]:
-        return (f"_l{layer}", *((f"_l{layer}_reverse",) if self.bidirectional else ()))
-
     def _make(self, layer: int, suffix: str, device: Any, dtype: DType | None) -> None:
         rows = KINDS[self.mode][0] * self.hidden_size
         out = self.proj_size or self.hidden_size
@@ -85,15 +80,6 @@ class RNNBase(Module):
 
     def flatten_parameters(self) -> None:
         """Nothing to do: parameters need not lie together."""
-
-    @property
-    def all_weights(self) -> list[list[Any]]:
-        """The parameters of each layer and direction."""
-        return [
-            [p for name, p in self.named_parameters() if name.endswith(suffix)]
-            for layer in range(self.num_layers)
-            for suffix in self._suffixes(layer)
-        ]
 
     def extra_repr(self) -> str:
         """Sizes and what is not the default."""
@@ -124,7 +110,7 @@ class RNNBase(Module):
             )
         alone = input.ndim == 2
         x = input.unsqueeze(1) if alone else input.transpose(0, 1) if self.batch_first else input
-        self._check_input(x)
+        self._check_rows(x)
         states = self._states(hx, x, x.shape[1], alone)
         x, last = self._layers(x, states, None)
         if alone:
@@ -135,37 +121,18 @@ class RNNBase(Module):
         known = None if self.dropout and self.training else Padded.of(input.data)
         rows, mask = (input.data, None) if known is None else (known.batch, known.mask.unsqueeze(2))
         sizes = [int(n) for n in input.batch_sizes.tolist()] if known is None else None
-        self._check_input(rows)
+        self._check_rows(rows)
         samples = rows.shape[1] if sizes is None else sizes[0]
         states = self._states(hx, rows, samples, False)
-        if hx is not None and input.sorted_indices is not None:
-            states = tuple(s.index_select(1, input.sorted_indices) for s in states)
+        if hx is not None:
+            states = self.permute_hidden(states, input.sorted_indices)
         x, last = self._layers(rows, states, sizes, mask)
         x = x if known is None else known.packed(x)
-        if input.unsorted_indices is not None:
-            last = tuple(s.index_select(1, input.unsorted_indices) for s in last)
+        last = self.permute_hidden(last, input.unsorted_indices)
         return input._replace(data=x), self._public(last)
-
-    def _check_input(self, x: Any) -> None:
-        own = self.weight_ih_l0.dtype
-        if x.dtype is not own and MODES.autocast is None:
-            raise ValueError(
-                f"RNN input dtype ({x.dtype!r}) does not match weight dtype ({own!r}). Convert input: "
-                f"input.to({own!r}), or convert model: model.to({x.dtype!r})"
-            )
-        if x.shape[-1] != self.input_size:
-            raise RuntimeError(
-                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got "
-                f"{x.shape[-1]}"
-            )
 
     def _public(self, state: State) -> Any:
         return state if len(self.state_names) > 1 else state[0]
-
-    def _sizes(self) -> tuple[int, ...]:
-        """The extent of each part of the state."""
-        out = self.proj_size or self.hidden_size
-        return (out, self.hidden_size)[: len(self.state_names)]
 
     def _states(self, hx: Any, x: Any, samples: int, alone: bool) -> State:
         """The initial state, (layers * directions, N, extent) each; zeros by default."""
@@ -180,8 +147,7 @@ class RNNBase(Module):
                     f"For {kind} input, hx should also be {rank} but got {state.ndim}-D tensor"
                 )
             expected = (rows, n) if alone else (rows, samples, n)
-            if tuple(state.shape) != expected:
-                raise RuntimeError(f"Expected {name} size {expected}, got {list(state.shape)}")
+            self.check_hidden_size(state, expected, f"Expected {name} size {{}}, got {{}}")
         return tuple(s.unsqueeze(1) for s in given) if alone else given
 
     def _layers(
@@ -281,6 +247,10 @@ class LSTM(RNNBase):
     """
 
     state_names = ("hidden[0]", "hidden[1]")
+
+    def get_expected_cell_size(self, input: Any, batch_sizes: Any) -> tuple[int, int, int]:
+        """The shape that the cell's part of the state for ``input`` should have."""
+        return self._expected(input, batch_sizes, self.hidden_size)
 
     def __init__(
         self,

@@ -154,9 +154,12 @@ class ModuleTree:
         """Set training mode here and below (dropout drops, batch statistics move)."""
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")
-        for module in self.modules():
-            if module.training is not mode:
-                module.training = mode
+        if self.training is not mode:
+            self.training = mode
+        for (
+            child
+        ) in self.children():  # some keep parts as they are: batch statistics that stay frozen
+            child.train(mode)
         return self
 
     def eval(self: T) -> T:
@@ -178,16 +181,16 @@ class ModuleTree:
             clear_grad(parameter, set_to_none)
 
     def _apply(self: T, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> T:
-        """Replace the values of every parameter and buffer by ``fn`` of them; the objects stay the same."""
-        new: dict[int, bool] = {}  # a tensor shared by modules is converted once
-        for module in self.modules() if recurse else (self,):
-            for tensor in (*module._parameters.values(), *module._buffers.values()):
-                if tensor is None:
-                    continue
-                if id(tensor) not in new:
-                    new[id(tensor)] = _replace(tensor, fn)
-                if new[id(tensor)]:
-                    changed(module)
+        """Replace the values of every parameter and buffer by ``fn`` of them; the objects stay the same.
+
+        A module that has other tensors replaces them in an ``_apply`` of its own.
+        """
+        conversion = fn if isinstance(fn, _Conversion) else _Conversion(fn)
+        for child in self.children() if recurse else ():
+            child._apply(conversion)
+        for tensor in (*self._parameters.values(), *self._buffers.values()):
+            if tensor is not None and conversion.replaces(tensor):
+                changed(self)
         return self
 
     def to_empty(self: T, *, device: Any, recurse: bool = True) -> T:
@@ -219,13 +222,7 @@ class ModuleTree:
             )
         if dtype is None and device is None:
             return self
-
-        def convert(t: Tensor) -> Tensor:
-            moved: Tensor = t if device is None else t.to(device)
-            fits = dtype is None or not t.dtype.is_differentiable or t.dtype is dtype
-            return moved if fits else cast(moved, dtype=dtype)
-
-        return self._apply(convert)
+        return self._apply(_to(dtype, device, True))
 
     def type(self: T, dst_type: DType) -> T:
         """Convert every parameter and buffer to ``dst_type``."""
@@ -233,27 +230,27 @@ class ModuleTree:
 
     def float(self: T) -> T:
         """Floating point members as float32; complex ones stay."""
-        return self._apply(_floats_as(dtypes.float32))
+        return self._apply(_to(dtypes.float32))
 
     def double(self: T) -> T:
         """Floating point members as float64; complex ones stay."""
-        return self._apply(_floats_as(dtypes.float64))
+        return self._apply(_to(dtypes.float64))
 
     def half(self: T) -> T:
         """Floating point members as float16; complex ones stay."""
-        return self._apply(_floats_as(dtypes.float16))
+        return self._apply(_to(dtypes.float16))
 
     def bfloat16(self: T) -> T:
         """Floating point members as bfloat16; complex ones stay."""
-        return self._apply(_floats_as(dtypes.bfloat16))
+        return self._apply(_to(dtypes.bfloat16))
 
     def cpu(self: T) -> T:
         """Everything on the CPU."""
-        return self.to("cpu")
+        return self._apply(_to(None, check_device("cpu")))
 
     def cuda(self: T, device: Any = None) -> T:
         """Everything on a GPU; ``RuntimeError`` where there is none."""
-        return self.to("cuda" if device is None else device)
+        return self._apply(_to(None, check_device("cuda" if device is None else device)))
 
     # --- printing ---------------------------------------------------------------------------------------------
 
@@ -272,10 +269,6 @@ class ModuleTree:
         return module_repr(self)
 
 
-def _floats_as(dtype: DType) -> Callable[[Tensor], Tensor]:
-    return lambda t: t if t.dtype is dtype or not t.is_floating_point() else cast(t, dtype=dtype)
-
-
 def clear_grad(parameter: Tensor, set_to_none: bool) -> None:
     """Drop a gradient, or overwrite it with zeros after cutting it from its history."""
     if set_to_none:  # unread: a recorded run does not depend on what was there
@@ -289,6 +282,36 @@ def clear_grad(parameter: Tensor, set_to_none: bool) -> None:
         grad = grad.detach()
         parameter.grad = grad
     grad.zero_()
+
+
+class _Conversion:
+    """A function of tensors that gives each its new values once, however many modules share it."""
+
+    def __init__(self, fn: Callable[[Tensor], Tensor]) -> None:
+        self.fn = fn
+        self.found: dict[int, tuple[Tensor, bool]] = {}  # by identity; the tensors stay meanwhile
+
+    def __call__(self, tensor: Tensor) -> Tensor:
+        return self.fn(tensor)
+
+    def replaces(self, tensor: Tensor) -> bool:
+        """Are the values of ``tensor`` new ones, by now?"""
+        if id(tensor) not in self.found:
+            self.found[id(tensor)] = tensor, _replace(tensor, self.fn)
+        return self.found[id(tensor)][1]
+
+
+def _to(
+    dtype: DType | None, device: Any = None, complex_too: bool = False
+) -> Callable[[Tensor], Tensor]:
+    """The conversion of tensors to a dtype, where they are floating point (or complex), and a device."""
+
+    def convert(t: Tensor) -> Tensor:
+        moved: Tensor = t if device is None else t.to(device)
+        changes = t.dtype.is_floating_point or (complex_too and t.dtype.is_complex)
+        return cast(moved, dtype=dtype) if changes and dtype not in (None, t.dtype) else moved
+
+    return convert
 
 
 def _replace(tensor: Tensor, fn: Callable[[Tensor], Tensor]) -> bool:

@@ -338,6 +338,10 @@ class Optimizer:
         for hook in tuple(self._optimizer_load_state_dict_post_hooks.values()):
             hook(self)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Attributes, with the state where a subclass keeps it elsewhere."""
+        return {**self.__dict__, "state": self.state}
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take over attributes, of a pickled optimizer or (state and groups) of what is loaded."""
         self.__dict__.update(state)

@@ -36,10 +36,6 @@ class ReduceLROnPlateau(LRScheduler):
             raise ValueError("Factor should be < 1.0.")
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
-        if mode not in ("min", "max"):
-            raise ValueError(f"mode {mode} is unknown!")
-        if threshold_mode not in ("rel", "abs"):
-            raise ValueError(f"threshold mode {threshold_mode} is unknown!")
         count = len(optimizer.param_groups)
         belongs(self, optimizer)
         self.optimizer = optimizer
@@ -48,16 +44,24 @@ class ReduceLROnPlateau(LRScheduler):
         self.min_lrs = list(min_lr) if isinstance(min_lr, (list, tuple)) else [min_lr] * count
         if len(self.min_lrs) != count:
             raise ValueError(f"expected {count} min_lrs, got {len(self.min_lrs)}")
-        self.mode = mode
         self.patience = patience
-        self.threshold = threshold
-        self.threshold_mode = threshold_mode
         self.cooldown = cooldown
         self.eps = eps
         self.last_epoch = 0
         self._last_lr = self._lrs
-        self.mode_worse = math.inf if mode == "min" else -math.inf
+        self._init_is_better(mode, threshold, threshold_mode)
         self._reset()
+
+    def _init_is_better(self, mode: str, threshold: float, threshold_mode: str) -> None:
+        """Say what counts as an improvement."""
+        if mode not in ("min", "max"):
+            raise ValueError(f"mode {mode} is unknown!")
+        if threshold_mode not in ("rel", "abs"):
+            raise ValueError(f"threshold mode {threshold_mode} is unknown!")
+        self.mode = mode
+        self.threshold = threshold
+        self.threshold_mode = threshold_mode
+        self.mode_worse = math.inf if mode == "min" else -math.inf
 
     def _reset(self) -> None:
         self.best = self.mode_worse
@@ -76,6 +80,9 @@ class ReduceLROnPlateau(LRScheduler):
         best = best * (1.0 + change) if self.threshold_mode == "rel" else best + change
         return a > best if self.mode == "max" else a < best
 
+    def _is_better(self, a: float, best: float) -> bool:
+        return self.is_better(a, best)
+
     def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
         """Take the metric of one more epoch, and reduce the learning rates if it is time."""
         refuse_inside("ReduceLROnPlateau.step()", self)
@@ -83,7 +90,7 @@ class ReduceLROnPlateau(LRScheduler):
             warn_of_epoch()
         current = as_number(metrics)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
-        if self.is_better(current, self.best):
+        if self._is_better(current, self.best):
             self.best = current
             self.num_bad_epochs = 0
         else:
@@ -92,12 +99,13 @@ class ReduceLROnPlateau(LRScheduler):
             self.cooldown_counter -= 1
             self.num_bad_epochs = 0
         if self.num_bad_epochs > self.patience:
-            self._reduce()
+            self._reduce_lr(self.last_epoch)
             self.cooldown_counter = self.cooldown
             self.num_bad_epochs = 0
         self._last_lr = self._lrs
 
-    def _reduce(self) -> None:
+    def _reduce_lr(self, epoch: int) -> None:
+        """Lower the learning rates; derived schedules do more here."""
         groups = self.optimizer.param_groups
         if len(groups) != len(self.min_lrs):
             if self.default_min_lr is None:

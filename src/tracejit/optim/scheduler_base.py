@@ -47,11 +47,11 @@ class LRScheduler:
         self.last_epoch = last_epoch
         self._step_count = 0
         self._is_initial = True
-        self._first()
+        self._initial_step()
         self._is_initial = False
 
-    def _first(self) -> None:
-        """Set the learning rates of epoch 0."""
+    def _initial_step(self) -> None:
+        """Set the learning rates of epoch 0; derived schedules may do so in another way."""
         self.step()
 
     def get_lr(self) -> list[Any]:

@@ -82,7 +82,6 @@ class Entry(Made):
         self.closed: str | None = None  # why one branch cannot be recorded while others can
         self.unstable: str | None = None  # the Python state that recording saw change
         self.places: dict[PlaceKey, Place] = {}
-        self.apart = False  # must it be recorded again without numbers that vary?
         self.errors_passed = 0  # how often an eager run went on where a recorded one ended in one
         self.opened = False  # are there loops whose end values decide about?
         self.diverged = False  # something other than a tensor decided on the path

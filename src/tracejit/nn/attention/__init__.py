@@ -88,12 +88,12 @@ class MultiheadAttention(Module):
         self._reset_parameters()
 
     @property
-    def _same_sizes(self) -> bool:
+    def _qkv_same_embed_dim(self) -> bool:
         return self.kdim == self.embed_dim and self.vdim == self.embed_dim
 
     def _make_projections(self, bias: bool, **place: Any) -> None:
         e = self.embed_dim
-        joint = self._same_sizes
+        joint = self._qkv_same_embed_dim
         shapes = {
             "q_proj_weight": None if joint else (e, e),
             "k_proj_weight": None if joint else (e, self.kdim),

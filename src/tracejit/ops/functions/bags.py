@@ -16,7 +16,7 @@ from .. import reduction as r
 from .. import source as s
 from ..table import function
 from .common import Tensor, as_type, check_tensor, constant, shape_of
-from .embeddings import shorten_rows
+from .embeddings import by_frequency, shorten_rows
 from .slicing import narrow
 
 
@@ -66,8 +66,9 @@ def embedding_bag(
     """The "sum", "mean" or "max" of the rows of ``weight`` in each bag; empty bags are zero.
 
     Bags are the rows of a 2D ``input``, or start at ``offsets`` of a 1D one. Rows ``padding_idx`` count for nothing.
-    Raises ``ValueError`` for arguments that do not fit, ``IndexError`` for positions out of range, ``RuntimeError``
-    for options that are not supported.
+    With ``max_norm``, rows that are used and whose ``norm_type`` norm is greater are shortened in place first; with
+    ``scale_grad_by_freq`` the gradient of a row is divided by how often it occurs; ``sparse`` changes nothing: they
+    are dense. Raises ``ValueError`` for arguments that do not fit, ``IndexError`` for positions out of range.
 
     >>> import tracejit as tj
     >>> rows = tj.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
@@ -76,13 +77,16 @@ def embedding_bag(
             [5., 6.]])
     """
     _check(input, weight, offsets, mode, per_sample_weights)
-    if scale_grad_by_freq or sparse:
-        raise RuntimeError("embedding_bag: scale_grad_by_freq and sparse are not supported")
+    if mode == "max" and (scale_grad_by_freq or sparse):
+        what = "scaling the gradient by the frequency" if scale_grad_by_freq else "sparse weights"
+        raise ArgumentValueError(f"max mode does not support {what}")
     if max_norm is not None:
         shorten_rows(weight, input, max_norm, norm_type)
     even = offsets is None and mode != "max"  # bags of equally many rows, one after the other
     places = input if even else m.reshape(input, shape=(input.spec.numel,))
     rows, used = ix.take(weight, places, dim=0, negative=False), None
+    if scale_grad_by_freq:
+        rows = by_frequency(rows, places, shape_of(weight)[0])
     if per_sample_weights is not None:
         rows = e.mul(rows, m.reshape(per_sample_weights, shape=(*shape_of(places), 1)))
     if padding_idx is not None:

@@ -8,7 +8,10 @@ from typing import Any
 
 from ... import dtypes
 from ...device import index_of
+from ...dtypes import DType
 from ...errors import ArgumentError
+from ...varying import is_varying
+from .. import comparison as c
 from .. import elementwise as e
 from .. import movement as m
 from .. import shapes
@@ -282,7 +285,7 @@ def arange(
     first, last = (0, start) if end is None else (start, end)
     first, last, step = _plain(first), _plain(last), _plain(step)
     kind = dtypes.as_dtype(dtype) if dtype is not None else None
-    if not all(isinstance(v, int) or math.isfinite(v) for v in (first, last)):
+    if not all(isinstance(v, int) or v - v == 0 for v in (first, last)):  # infinite, or no number
         raise RuntimeError(f"unsupported range: {first} -> {last}")
     if kind is dtypes.int64:  # the bounds are converted first
         first, last, step = (shapes.whole(v) for v in (first, last, step))
@@ -296,8 +299,15 @@ def arange(
     count = -((first - last) // step) if whole else math.ceil((last - first) / step)
     if not kind.is_floating_point:
         first, step = shapes.whole(first), shapes.whole(step)
-    count = shapes.whole(count)
-    return made(s.arange(start=first, step=step, count=count, dtype=kind), requires_grad, device)
+    return made(_steps(first, step, shapes.whole(count), kind), requires_grad, device)
+
+
+def _steps(first: Number, step: Number, count: Any, kind: DType) -> Tensor:
+    """``count`` numbers from ``first`` on."""
+    if not (is_varying(first) or is_varying(step)):
+        return s.arange(start=first, step=step, count=count, dtype=kind)
+    places = s.arange(start=0, step=1, count=count, dtype=dtypes.float64)
+    return as_type(e.add(e.mul(places, step), first), kind)  # as operands, any values will do
 
 
 @function(method=False)
@@ -326,8 +336,24 @@ def linspace(
     first, last = _plain(start), _plain(end)
     if not kind.is_differentiable:
         first, last = int(first), int(last)
-    result = s.linspace_of(start=first, end=last, count=shapes.whole(steps), dtype=kind)
+    count = shapes.whole(steps)
+    if kind.is_floating_point and (is_varying(first) or is_varying(last)):
+        return made(_between(first, last, count, kind), requires_grad, device)
+    result = s.linspace_of(start=first, end=last, count=count, dtype=kind)
     return made(result, requires_grad, device)
+
+
+def _between(first: Number, last: Number, count: Any, kind: DType) -> Tensor:
+    """The formula of ``linspace_of`` with both ends as operands, so that any values will do."""
+    work = dtypes.float32 if kind.itemsize == 2 else kind
+    low, high = constant(first, work), constant(last, work)
+    if count < 2:
+        return as_type(e.add(constant(0, work, (count,)), low), kind)
+    step = e.div(e.sub(high, low), count - 1)
+    places = s.arange(start=0, step=1, count=count, dtype=work)
+    upper = e.sub(high, e.mul(e.sub(count - 1, places), step))
+    values = e.where(c.lt(places, count // 2), e.add(low, e.mul(places, step)), upper)
+    return as_type(values, kind)
 
 
 @function(method=False)

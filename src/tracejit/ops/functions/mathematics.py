@@ -121,7 +121,10 @@ def addcdiv(
 
 @function()
 def nan_to_num(
-    input: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+    input: Tensor,
+    nan: float | None = 0.0,
+    posinf: float | None = None,
+    neginf: float | None = None,
 ) -> Tensor:
     """``input`` with NaN and infinities replaced (by default: 0 and the largest finite values).
 
@@ -133,7 +136,7 @@ def nan_to_num(
     if not dtype.is_floating_point:
         return e.clone(input)
     high, low = _finite_limits(dtype)
-    finite = e.where(c.isnan(input), float(nan), input)
+    finite = e.where(c.isnan(input), 0.0 if nan is None else nan, input)
     finite = e.where(c.eq(input, float("inf")), high if posinf is None else posinf, finite)
     return e.where(c.eq(input, float("-inf")), low if neginf is None else neginf, finite)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...dtypes import int64
+from ...dtypes import bool_, int64
+from ...varying import is_varying
 from .. import elementwise as e
 from .. import indexing as ix
 from .. import movement as m
@@ -12,7 +13,7 @@ from .. import shapes
 from .. import source as s
 from ..precision import widened
 from ..table import function
-from .common import Number, Tensor, shape_of
+from .common import Number, Tensor, constant, shape_of
 from .slicing import flipped, slice_along
 
 
@@ -52,7 +53,11 @@ def _constant(x: Tensor, pairs: list[tuple[int, int]], value: Number) -> Tensor:
     full = [(0, 0)] * (x.ndim - len(pairs)) + pairs[::-1]
     for d, (before, after) in enumerate(full):
         x = _cut(x, d, before, after)
-    return m.pad(x, widths=tuple((max(a, 0), max(b, 0)) for a, b in full), value=value)
+    widths = tuple((max(a, 0), max(b, 0)) for a, b in full)
+    if not is_varying(value):
+        return m.pad(x, widths=widths, value=value)
+    inside = m.pad(constant(True, bool_, shape_of(x)), widths=widths, value=False)
+    return e.where(inside, m.pad(x, widths=widths, value=0), value)  # an operand: any value will do
 
 
 def _cut(x: Tensor, d: int, before: int, after: int) -> Tensor:

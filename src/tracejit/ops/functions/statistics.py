@@ -361,13 +361,14 @@ def histc(input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0) -> T
     tensor([0., 2., 1., 0.])
     """
     x = upcast(m.reshape(input, shape=(input.spec.numel,)))
-    low, high = float(min), float(max)
-    if low == high and input.spec.numel:
-        low, high = float(x.min()), float(x.max())
-    if low == high:
-        low, high = low - 1, high + 1
+    low, high = (constant(v, x.spec.dtype) for v in (min, max))
+    if min == max:
+        if input.spec.numel:
+            low, high = x.min(), x.max()
+        alone = c.eq(low, high)
+        low, high = e.where(alone, e.sub(low, 1), low), e.where(alone, e.add(high, 1), high)
     inside = c.logical_and(c.ge(x, low), c.le(x, high))
-    place = e.floor(e.mul(e.div(e.sub(x, low), high - low), bins))
+    place = e.floor(e.mul(e.div(e.sub(x, low), e.sub(high, low)), bins))
     index = as_type(limits.clamp_between(e.where(inside, place, 0.0), 0, bins - 1), dtypes.int64)
     zeros = constant(0, input.dtype, (bins,))
     return ix.put(zeros, index, as_type(inside, input.dtype), dim=0, accumulate=True)

@@ -16,7 +16,6 @@ from ...ir.graph import Guard
 from ...tensor import Tensor
 from ..replay.held import Holding, arguments_in, beside, is_size, told_apart
 from ..signature import call_key, flatten, is_number, leaf_names
-from ..sizes.found_sizes import APART
 from ..state.ran_codes import RanCodes
 from ..state.values import token
 from .numbers import ItemRead, Number, NumberGuard
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
 #: Unseen decisions on a number that are always allowed, and one more for each so many calls that were served.
 PATIENCE = 3
 CALLS_PER_DECISION = 8
+#: As many for numbers that the calls themselves count: as constants they would be others at every call.
+COUNTING_PATIENCE = 16
 MAX_FORMS = 256
 #: Most numbers among the arguments of one call that may vary.
 MAX_NUMBERS = 64
@@ -94,6 +95,13 @@ class NumberUse:
         return beside(key, places, tensors, [numbers[i] for i in key.sizes])
 
 
+def _counted(entry: Entry, sources: Sequence[Number]) -> bool:
+    """Do recorded runs leave other numbers in the places that all of these are read from?"""
+    leaves = [s.leaf for s in entry.root.segments() if s.leaf is not None]
+    stored = {place.key for leaf in leaves for place, _ in leaf.recording.stores}
+    return all(s.name == "place" and s.at.key in stored for s in sources)
+
+
 class Varying(tuple[Any, ...]):
     """The structure of arguments, which numbers vary in it, which are sizes, and the values of the others."""
 
@@ -140,12 +148,10 @@ class NumberUses:
         self.held = Holding()  # where Python state has what the function makes
         self.unkept: dict[Any, Entry] = {}  # recordings that found the state changed by themselves
         self.item_lines: set[tuple[str, int]] = set()  # where numbers in tensors are read that vary
-        self.value_lines: set[Any] = set()  # where they are constants, because sizes are found
         self.size_lines: set[Any] = set()  # where they are sizes, because they index
         self.more_lines: set[Any] = set()  # where they were taken for sizes and are more than that
         self.value_lists: set[Any] = set()  # where lists of ints are read one by one
         self.lists_known = 0  # how many of these lines the latest recording knew
-        self.beside_sizes = False  # did such constants change?
         self.ran = RanCodes()  # the code its calls run
 
     @property
@@ -234,22 +240,9 @@ class NumberUses:
         self.size_lines.clear()
         self.places.clear()
 
-    def set_apart(self, entry: Entry, path: Iterable[Any]) -> None:
-        """A recorded run found a size beside numbers that vary: these are constants from now on."""
-        self.beside_sizes = True
-        use = self._use_of(entry)
-        if use is not None:
-            use.settle(range(len(use.last)), APART)
-        for key in entry.places:
-            self.places.pop(key, None)
-            self.settled[key] = APART
-        self.value_lines.update(s.line for s in path if isinstance(s, ItemRead))
-        self.item_lines -= self.value_lines
-
     def constants(self) -> list[str]:
         """Which numbers vary, but are constants of what is recorded, and why."""
         reasons = [] if self.unfit is None else [self.unfit]
-        reasons += [APART] if self.beside_sizes else []
         reasons += self.settled.values()
         reasons += [why for use in self.known.values() for why in use.constant.values()]
         return list(dict.fromkeys(reasons))
@@ -262,7 +255,7 @@ class NumberUses:
                 guards = [segment.guard for segment in entry.root.segments()]
                 numbers = [g for g in guards if isinstance(g, Guard) and is_number(g.expected)]
                 lines = {g.line for g in numbers if g.line is not None}
-                self.item_lines.update(lines - self.value_lines)
+                self.item_lines.update(lines)
             return False
         if branch.segment.choices is not None and (entry.sizes or entry.sized or self.size_lines):
             return self._decides(entry, branch)
@@ -272,9 +265,11 @@ class NumberUses:
             return True
         decided = [s for s in entry.root.segments() if isinstance(s.guard, NumberGuard)]
         decisions = sum(len(s.children) - 1 for s in decided)
-        if decisions < PATIENCE + entry.replays // CALLS_PER_DECISION:
+        sources = [*guard.value.sources()]
+        patience = COUNTING_PATIENCE if _counted(entry, sources) else PATIENCE
+        if decisions < patience + entry.replays // CALLS_PER_DECISION:
             return False
-        return self._settle(entry, [*guard.value.sources()])
+        return self._settle(entry, sources)
 
     def _use_of(self, entry: Entry) -> NumberUse | None:
         """What is known about the numbers of the calls that ``entry`` serves."""

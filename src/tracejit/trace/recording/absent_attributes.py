@@ -13,6 +13,7 @@ from typing import Any
 from ...tensor import Tensor
 from ..state.checks import Check, NewNames
 from ..state.reads import Names
+from ..state.tensors import names_kept
 from .inputs import Signature
 
 __all__ = ["AbsentAttributes", "WithoutAttributes"]
@@ -44,7 +45,8 @@ class AbsentAttributes:
         if position is not None:
             self.signature.absent.setdefault(position, set()).add(name)
         else:
-            self.checks.append(NewNames(vars(tensor), f"a Tensor {tuple(tensor.shape)}", names))
+            label, kept = f"a Tensor {tuple(tensor.shape)}", names_kept(tensor)
+            self.checks.append(NewNames(vars(tensor), label, names, kept=kept))
 
     def without_attributes(self) -> Iterable[tuple[int, WithoutAttributes]]:
         """What must be true of the attributes of arguments."""

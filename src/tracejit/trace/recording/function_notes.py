@@ -26,9 +26,19 @@ class Trial:
     before: set[int]  # tensors there were, and still are
     known: frozenset[int]  # those among them that it may read at any time
     saved: dict[int, Tensor]
-    depth: int
     outer: Trial | None  # in the backward of which this one runs
     untold: bool = False  # is it not known how to differentiate again what it does?
+
+    @property
+    def depth(self) -> int:
+        """How many runs on stand-ins this is in, itself included."""
+        return 1 if self.outer is None else self.outer.depth + 1
+
+    def forget(self, number: int) -> None:
+        """The tensor of this identity is gone, and one that backward makes may get it."""
+        self.before.discard(number)
+        if self.outer is not None:
+            self.outer.forget(number)
 
 
 @dataclass(frozen=True, eq=False)

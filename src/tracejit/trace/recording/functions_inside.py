@@ -251,8 +251,7 @@ class FunctionsInside:
         stands = [id(g) for g in grads if g is not None]
         before = {*self.roots, *self.parents}
         outer, listener = self.trial, watching()
-        depth = 1 if outer is None else outer.depth + 1
-        self.trial = trial = Trial(next_number(), before, frozenset(stands), {}, depth, outer)
+        self.trial = trial = Trial(next_number(), before, frozenset(stands), {}, outer)
         grad, MODES.grad = MODES.grad, True  # for gradients of gradients
         count = len(self.reads_later)
         reason = None

@@ -65,7 +65,6 @@ class NumbersInside:
         self.codes: Sequence[CodeType] = ()  # of the recorded function, and of what it calls
         self.follow: Callable[[], Any] | None = None  # lets functions of numbers keep them varying
         self.fit = True  # can this code do with numbers that stand for sizes?
-        self.apart_from_sizes = False  # were numbers handed out that are none?
 
     @property
     def showed_sizes_or_numbers(self) -> bool:
@@ -99,8 +98,6 @@ class NumbersInside:
 
     def varying(self, number: Number, value: Any) -> Any:
         """What the user's code gets for ``number``."""
-        if self.scope is None:
-            self.apart_from_sizes |= number.is_source
         made = (VaryingFloat if type(value) is float else VaryingInt)(value, number, self)
         self.handed_out.append(ref(made))
         return made
@@ -153,7 +150,7 @@ class NumbersInside:
 
     def size(self, extent: Extent) -> Any:
         """A size that the run told, as a number for Python to compute with."""
-        if not self.fit or self.apart_from_sizes:
+        if not self.fit:
             return int(extent)
         compute = self.signature.sizes.numbered(extent)
         return self.varying(self.signature.numbers.size(extent.terms, compute), extent.value)

@@ -90,9 +90,6 @@ def run_recorded(
         listener.base = _run.__code__
     recorder.codes, recorder.known_hooks = guard.codes, guard.hooks
     result, structure = _run(entry, recorder, guard, given, leaves)
-    if recorder.apart:
-        entry.apart = True
-        entry.owner.uses.set_apart(entry, recorder.path)
     if recorder.scope is not None and shows_sizes(structure):
         result = result_of(structure, iter(leaves))
     return result, structure

@@ -16,6 +16,7 @@ from ...ops.indexing import take
 from ...ops.selection import Selected, Selecting
 from ...ops.table import Op
 from ...tensor import Tensor
+from .function_notes import Trial
 from .recording import Step
 
 
@@ -29,6 +30,7 @@ class ViewsInside:
     rounds: Any
     scope: Any
     tracked_aliases: set[int]
+    trial: Trial | None
     adopt: Callable[[Tensor, Value], Value]
     alias_ends: Callable[[int], None]
     emit: Callable[..., Value]
@@ -55,6 +57,8 @@ class ViewsInside:
         self.views.pop(number, None)
         self.left_apart.pop(number, None)
         self.tracked_aliases.discard(number)
+        if self.trial is not None:
+            self.trial.forget(number)
         self.alias_ends(number)
 
     def value_of(self, tensor: Tensor) -> Value:

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 #: Elements of a vector that may be read as sizes.
 MAX_READ = 256
-#: Why a function that finds sizes is recorded for each value of a number.
-APART = "numbers are constants here, because the code finds sizes that are known only at run time"
 
 
 class Registry:
@@ -214,7 +212,6 @@ class FindsSizes:
     roots: dict[int, Value]
     value_of: Callable[[Tensor], Value]
     unsupported: Callable[[str], None]
-    apart_from_sizes: bool
     size: Callable[[Extent], Any]
     follow_sizes: Callable[[], None]
     more_than_sizes: Callable[[str], None]
@@ -224,7 +221,6 @@ class FindsSizes:
     widened_arguments: list[Tensor]
 
     def __init__(self) -> None:
-        self.apart = False  # was a size found where numbers vary?
         self.size_lines: Collection[Any] = ()  # where ints are read from tensors that index
         self.scope: RecordedExtents | None = None
         self.handed_over: set[int] = set()  # the tensors in which a call hands over sizes
@@ -240,8 +236,6 @@ class FindsSizes:
         axes = op.told_axes(types, attributes)
         if not axes:
             return False
-        if self.numbers_vary():
-            return True
         kind = op.infer(types, attributes)
         shape: list[Any] = list(out.array.shape)
         scope = self.scope or self.open()
@@ -262,7 +256,7 @@ class FindsSizes:
         if kind.dtype.category != "int" or len(kind.shape) != 1 or has_extents(kind.shape):
             return None
         array = tensor.array
-        if not 0 < array.size <= MAX_READ or int(array.min()) < 0 or self.numbers_vary():
+        if not 0 < array.size <= MAX_READ or int(array.min()) < 0:
             return None
         found = self.sizes_of(self.value_of(tensor), array.tolist())
         assert self.scope is not None
@@ -292,13 +286,6 @@ class FindsSizes:
         numbers = self.signature.sizes.given(value, len(values))
         self.end_piece(value)
         return [scope.given(n, x) for n, x in zip(numbers, values, strict=True)]
-
-    def numbers_vary(self) -> bool:
-        """Give up where a size is found beside numbers that vary: a recording has the one or the other."""
-        if self.apart_from_sizes:
-            self.apart = True
-            self.unsupported(APART)
-        return self.apart
 
     def open(self) -> RecordedExtents:
         """From here on extents are about."""

@@ -27,6 +27,7 @@ from . import logs as state_logs
 from . import reads
 from .package import asking_functions
 from .purity import outside_builtin, outside_function
+from .tensors import names_kept
 
 if TYPE_CHECKING:
     from .ran_codes import RanCodes
@@ -95,7 +96,7 @@ class Listener:
             return str(guard.limits[0])
         for tensor in tensors:
             for key in vars(tensor):
-                if not hasattr(type(tensor), key) and key in self.names:
+                if key not in names_kept(tensor) and key in self.names:
                     return f"it uses the attribute {key!r} of a tensor that is an argument"
         return None
 

@@ -308,18 +308,24 @@ def _latest(holder: dict[str, Any]) -> str | None:
 class NewNames(Check):
     """A namespace got no new name that the code can read (an attribute in front of a method, an optional one).
 
-    Names that nobody reads may come and go: then it is remembered which there are. Of many names, the number and the
-    latest are compared.
+    Names that nobody reads, and those ``kept`` by the package, may come and go: then it is remembered which there are.
+    Of many names, the number and the latest are compared.
     """
 
     __slots__ = ("few", "known", "names", "seen")
 
     def __init__(
-        self, holder: dict[str, Any], name: str, names: Names, held: Collection[Any] = ()
+        self,
+        holder: dict[str, Any],
+        name: str,
+        names: Names,
+        held: Collection[Any] = (),
+        kept: Collection[str] = (),
     ) -> None:
         super().__init__(holder, name)
         self.names = names
-        self.known = frozenset(holder).union(k for number, k in held if number == id(holder))
+        found = (k for number, k in held if number == id(holder))
+        self.known = frozenset(holder).union(kept, found)
         self.few = len(holder) <= FEW_NAMES
         self.seen: list[Any] = []
         self._look()

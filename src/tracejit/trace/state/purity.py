@@ -39,6 +39,8 @@ _PURE_C = words(
     unicodedata weakref zlib
     """
 )
+#: Packages of SciPy whose compiled functions only compute (others read files, or call what they are given).
+_PURE_PACKAGES = ("scipy.fft.", "scipy.linalg.", "scipy.signal.", "scipy.special.")
 #: Names that are exceptions in pure modules.
 _IMPURE = words(
     """
@@ -97,6 +99,8 @@ def _judge(function: Any, cls: type | None) -> str | None:
     root = home.partition(".")[0]
     if home.startswith("numpy.random"):
         root = "random numbers"
+    if home.startswith(_PURE_PACKAGES):
+        root = "numpy"
     if (root, name) in _PURE or (root in _PURE_C and name not in _IMPURE):
         return None
     spelled = f"{cls.__qualname__}.{name}" if cls is not None else name

@@ -39,7 +39,7 @@ from .package import Package, replaced
 from .purity import are_suspect, is_suspect
 from .ran_codes import RanCodes, WideError
 from .special import Environment, Registered, is_opaque, settings_of_log, special
-from .tensors import TensorFacts
+from .tensors import TensorFacts, names_kept
 from .values import MISSING
 
 #: Objects and containers nested deeper than this below a function, argument or module are not looked at.
@@ -197,8 +197,9 @@ class Walk:
 
     def _last_checks(self) -> None:
         """Checks that depend on everything found."""
-        for _, namespace, name, _ in self._objects:
-            self.add(NewNames(namespace, name, self.names, self.held))
+        for value, namespace, name, _ in self._objects:
+            kept = self._kept(value, namespace)
+            self.add(NewNames(namespace, name, self.names, self.held, kept))
         self._functions.last_checks()
         self._classes.last_checks()
         if self._classes.abstract:
@@ -296,7 +297,7 @@ class Walk:
             ):
                 self.reach(hook, f"a gradient hook of {name}")
         own = vars(tensor)
-        if id(own) not in self._seen and not all(hasattr(type(tensor), key) for key in own):
+        if id(own) not in self._seen and not own.keys() <= names_kept(tensor):
             self._seen[id(own)] = own
             self.watch_names(tensor, own, f"a Tensor ({name})")
 
@@ -351,7 +352,7 @@ class Walk:
         """Look again at everything reached, for the names that became known since."""
         self._classes.scan()
         for value, namespace, label, depth in tuple(self._objects):
-            kept = BOOKKEEPING if id(namespace) in self.tools else ()
+            kept = self._kept(value, namespace)
             for key in [k for k in namespace if k in self.names and k not in kept]:
                 self._attribute(
                     Item(namespace, f"attribute {key!r} of {label}", key, namespace[key]), depth
@@ -367,6 +368,12 @@ class Walk:
             for key, attribute in plain_attributes(module, self.names):
                 if (id(vars(module)), key) not in self.held:
                     self.reach(attribute, f"attribute {key!r} of {label}", 1, Fixed(key))
+
+    def _kept(self, value: Any, namespace: dict[str, Any]) -> Collection[str]:
+        """The names among its attributes that are no state of the user's."""
+        if isinstance(value, Tensor):
+            return names_kept(value)
+        return BOOKKEEPING if id(namespace) in self.tools else ()
 
     def _attribute(self, check: Item | Attribute, depth: int) -> None:
         if self.add(check, check.key):

@@ -9,14 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from ...layout import layout_of
 from ...tensor import Tensor
 from ...tensor_core import REBOUND
+from . import reads
 from .checks import Bind, Check
 
 _WHAT = ("type or layout", "requires_grad", "is_leaf")
+
+
+def names_kept(tensor: Tensor) -> frozenset[str]:
+    """What this package keeps among the attributes of a tensor: all others are the user's."""
+    kind: type = type(tensor)
+    return _names_of(kind)
+
+
+@cache
+def _names_of(kind: type) -> frozenset[str]:
+    return frozenset(n for c in kind.__mro__ if reads.is_library_class(c) for n in vars(c))
 
 
 def facts_of(tensor: Tensor) -> tuple[Any, bool | None, bool]:
