@@ -11,6 +11,7 @@ from typing import Any
 from ..ops import functions as _functions  # noqa: F401  (publishes them)
 from ..ops.keywords import publish
 from ..ops.table import FUNCTIONS
+from . import grad as grad
 
 #: Functions that need layers: they are imported when they are asked for.
 _LATE = {"multi_head_attention_forward": "attention_function"}
@@ -56,7 +57,7 @@ _NAMES = (
     *("binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_similarity"),
     *("poisson_nll_loss", "gaussian_nll_loss", "cosine_embedding_loss", "margin_ranking_loss"),
     *("hinge_embedding_loss", "triplet_margin_loss", "pairwise_distance", "instance_norm"),
-    *("scaled_dot_product_attention", "conv1d", "conv2d", "conv3d"),
+    *("scaled_dot_product_attention", "conv1d", "conv2d", "conv3d", "conv_tbc"),
     *(f"{name}{rank}d" for name in _SPATIAL for rank in (1, 2, 3)),
     *(f"{name}{rank}d_with_indices" for name in _MAXIMA for rank in (1, 2, 3)),
     *("alpha_dropout", "feature_alpha_dropout", "rrelu", "local_response_norm", "embedding_bag"),

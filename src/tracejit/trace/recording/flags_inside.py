@@ -8,12 +8,14 @@ to; a leaf from outside that stops for a while is read by its values alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...autograd.node import AccumulateGrad, Node
 from ...ir.graph import Value
 from ...ops import elementwise
 from ...tensor import Tensor
+from ..state.modules import parameter_class
 from .kept_alive import KeptAlive
 
 if TYPE_CHECKING:
@@ -22,6 +24,22 @@ if TYPE_CHECKING:
 
 #: Why a change of a leaf from outside cannot be compiled.
 FLAGS = "requires_grad_() inside a compiled function"
+
+
+@dataclass(frozen=True, slots=True)
+class NewLeaf:
+    """A leaf that requires grad, or a parameter."""
+
+    kind: type[Tensor]
+    requires_grad: bool
+
+    def make(self, values: Tensor) -> Tensor:
+        """One on the memory of a tensor without a history."""
+        if self.kind is Tensor:
+            return values.requires_grad_()
+        parameter: Any = self.kind
+        made: Tensor = parameter(values, self.requires_grad)
+        return made
 
 
 class FlagsInside:
@@ -61,6 +79,15 @@ class FlagsInside:
         elif self.failure is None:
             with self.careful(FLAGS):
                 self._flag_changed(tensor)
+
+    def new_leaf(self, tensor: Tensor) -> NewLeaf | None:
+        """What a result is that the run made, if it is more than a value with a history."""
+        kind, wanted = type(tensor), tensor._requires_grad
+        if kind is not Tensor and kind is not parameter_class():
+            self.unsupported(f"it returns a new {kind.__name__}")
+        if kind is Tensor and not (wanted and id(tensor) in self.new_leaves):
+            return None
+        return NewLeaf(kind, wanted) if tensor._grad_fn is None else None
 
     def _flag_changed(self, tensor: Tensor) -> None:
         self.not_in_rounds()

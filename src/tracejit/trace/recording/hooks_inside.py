@@ -121,7 +121,8 @@ class HooksInside:
         if self.hidden is None and not self.hidden_leaves:
             return
         for output, recipe in zip(outputs, recipes, strict=True):
-            if recipe.kind == "computed" and recipe.spent is None and output._flows:
+            behind = recipe.spent is None and recipe.leaf is None and output._flows
+            if recipe.kind == "computed" and behind:
                 reason = self.hidden or self._hidden_behind(output)
                 if reason is not None:
                     self.unsupported(reason)

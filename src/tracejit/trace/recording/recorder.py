@@ -379,14 +379,11 @@ class Recorder(
             emit = self.builder.emit
             value = emit(elementwise.clone, (source,), {}, occurrences=self.occurrences)
             self.path.setdefault(value)
-        spent = self.spent(output)
-        requires_grad = (
-            spent is None
-            and tensor._flows is True
-            and not any(op is elementwise.detach_copy for op, _ in steps)
-        )
+        spent, leaf = self.spent(output), self.new_leaf(output)
+        cut = any(op is elementwise.detach_copy for op, _ in steps)
+        requires_grad = spent is None and leaf is None and tensor._flows is True and not cut
         inference, version = tensor._inference, tensor._writes.value
-        kinds = spent, version, apart, untracked, stale, self.is_own(output, turns)
+        kinds = spent, version, apart, untracked, stale, self.is_own(output, turns), leaf
         return OutputRecipe("computed", value, steps, requires_grad, number, inference, *kinds)
 
 

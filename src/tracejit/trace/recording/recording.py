@@ -13,6 +13,7 @@ from ..numbers.numbers import Number
 from ..numbers.places import Place
 from ..sizes.found_sizes import SizesFound
 from ..state.state import StateGuard
+from .flags_inside import NewLeaf
 from .gradients_inside import Effects
 from .spent import Spent
 
@@ -35,6 +36,12 @@ class OutputRecipe:
     untracked: bool = False  # a view made under no_grad of what takes part in autograd
     stale: bool = False  # such a view, of what was written to since it was made
     own: bool = False  # no view, though shown through steps: it was given its shape in place
+    leaf: NewLeaf | None = None  # it is one that the run made
+
+    @property
+    def is_made(self) -> bool:
+        """Is it made of the tensor that holds its values, and not that tensor?"""
+        return bool(self.steps) or self.leaf is not None
 
 
 #: Stands for a number of writes where a tensor was given the new value's memory instead: ``tensor.data = new``. Less

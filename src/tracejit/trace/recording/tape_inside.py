@@ -111,8 +111,10 @@ class TapeInside:
             known = (
                 recipe.requires_grad if recipe.kind == "computed" else self._shows_history(output)
             )
-            if output._flows and recipe.spent is None and not known:
+            if output._flows and recipe.spent is None and not known and recipe.leaf is None:
                 self.unsupported(NEW_LEAF)
+        if self._hangs_on_a_leaf(outputs, recipes):
+            self.unsupported(NEW_LEAF)
         if not any(wanted):
             return History()
         origins = [self.origin(t)[0] if c else None for t, c in zip(outputs, computed, strict=True)]
@@ -136,6 +138,13 @@ class TapeInside:
             *((positions[v], (n, t._writes), (n, "new")) for n, (t, v) in self.external.items()),
             *((~i, (t._writes,), None) for i, t in enumerate(origins) if t is not None),
         )
+
+    def _hangs_on_a_leaf(self, outputs: Sequence[Tensor], recipes: Sequence[OutputRecipe]) -> bool:
+        """Does the history of an output lead to a leaf that the run made, and that is an output, too?"""
+        leaves = {id(x) for x, r in zip(outputs, recipes, strict=True) if r.leaf is not None}
+        others = [x for x in outputs if id(x) not in leaves] if leaves else []
+        ends = (n.variable for n in self.nodes_behind(others) if isinstance(n, AccumulateGrad))
+        return any(id(end) in leaves for end in ends)
 
     def _shows_history(self, output: Tensor) -> bool:
         """Is the history of a view of a tensor from outside that of the tensor?"""

@@ -173,7 +173,7 @@ class EffectsWriter(_ReplayWriter):
             name = self.by_value[recipe.value]
             if recipe.inference:
                 self.add(f"{name}._inference = True")
-            if recipe.steps:
+            if recipe.is_made:
                 self.add(f"y{i} = show({self.bind(f'r{i}', recipe)}, {name})")
                 name = f"y{i}"
             if recipe.spent is not None:

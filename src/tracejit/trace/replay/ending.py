@@ -171,7 +171,7 @@ class Ending:
             tensor = environment[position]
             if recipe.inference:
                 tensor._inference = True
-            if recipe.steps:
+            if recipe.is_made:
                 tensor = show(recipe, tensor)
             if recipe.spent is not None:
                 ends = [end_of(environment[e]) if isinstance(e, int) else e for e in edges]
@@ -212,6 +212,8 @@ def show(recipe: OutputRecipe, tensor: Tensor) -> Tensor:
     if recipe.apart is not None:
         tensor._writes = Version()
         tensor._writes.value = recipe.apart
+    if recipe.leaf is not None:
+        tensor = recipe.leaf.make(tensor.detach())
     return tensor
 
 

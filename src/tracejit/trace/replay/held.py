@@ -8,7 +8,6 @@ result, which replays store in the place when nothing can fail any more.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from ..numbers.places import Place, PlaceKey, place_of
 from ..recording.sent_logs import check_sent
 from ..signature import MAPPINGS, fields_of, flatten, leaf_count, unflatten
 from ..state.checks import Read
+from ..state.modules import parameter_class
 from ..state.reads import Names
 from ..state.values import MISSING, is_value
 
@@ -279,10 +279,10 @@ def without_held(recorder: Recorder, made: Any) -> Any:
 
 
 def is_holdable(value: Any) -> bool:
-    """Is this made of tensors that are no parameters, plain values and containers of such, or not there at all?"""
+    """Is this made of tensors, parameters, plain values and containers of such, or not there at all?"""
     if isinstance(value, Tensor):
-        parameter = getattr(sys.modules.get("tracejit.nn.parameter"), "Parameter", None)
-        return parameter is None or not isinstance(value, parameter)
+        parameter = parameter_class()  # calls make no objects of classes derived from it
+        return type(value) is parameter or parameter is None or not isinstance(value, parameter)
     kind = type(value)
     if kind is list or isinstance(value, tuple):
         return all(map(is_holdable, value))

@@ -299,7 +299,7 @@ class _ReplayWriter(NumberLines):
             made[recipe.number] = self.by_value[recipe.value]
             if recipe.inference:
                 self.add(f"{made[recipe.number]}._inference = True")
-            if recipe.steps:
+            if recipe.is_made:
                 bound = self.bind(f"r{i}", recipe)
                 self.add(f"y{i} = show({bound}, {made[recipe.number]})")
                 made[recipe.number] = f"y{i}"

@@ -105,6 +105,11 @@ def is_module(value: Any) -> bool:
     return cls is not None and isinstance(value, cls)
 
 
+def parameter_class() -> Any:
+    """``nn.Parameter``, or None where no program can have made one."""
+    return getattr(sys.modules.get("tracejit.nn.parameter"), "Parameter", None)
+
+
 def hooks_of(module: Any) -> Iterator[tuple[str, Any]]:
     """Label and entry of every hook of a module, in the order they run."""
     return _entries(vars(module).get("_hooks"))
@@ -230,7 +235,7 @@ class _Snapshot:
             if mark == new_mark:
                 continue
             kind, _, key = label.partition(" ")
-            holder = own.get(_HOLDERS[kind]) if kind == "buffer" else own
+            holder = own if kind == "attribute" else own.get(_HOLDERS.get(kind, ""))
             if kind not in _HOLDERS or holder is None or new is old:
                 return None
             key = key.strip("'")
@@ -244,11 +249,11 @@ _NONE = (MISSING, MISSING)
 #: Classes of values that ``Module.__setattr__`` has no other place for.
 _ORDINARY = (Tensor, tuple, list, dict, float, int, bool, str, type(None))
 #: Under which name a module has the dict with its values of a kind.
-_HOLDERS = {"attribute": "__dict__", "buffer": "_buffers"}
+_HOLDERS = {"attribute": "__dict__", "buffer": "_buffers", "parameter": "_parameters"}
 
 
 class ModuleItem(Item):
-    """A plain attribute or a buffer of a module."""
+    """A plain attribute, a buffer or a parameter of a module."""
 
     __slots__ = ("module",)
 

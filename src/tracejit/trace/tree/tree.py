@@ -315,7 +315,9 @@ def same_end(leaf: Leaf, recording: Recording, structure: Any) -> bool:
 
 def _summary(recording: Recording) -> Any:
     """What a run returned, wrote and drew, to be compared."""
-    outputs = [(r.kind, id(r.value), len(r.steps), r.requires_grad) for r in recording.outputs]
+    outputs = [
+        (r.kind, id(r.value), len(r.steps), r.requires_grad, r.leaf) for r in recording.outputs
+    ]
     writes = [(id(target), id(new), count) for target, new, count in recording.writes]
     draws = [(id(value), n) for value, n in recording.random_calls.items()]
     effects = recording.effects
