@@ -31,7 +31,7 @@ from .recorded import (
     refuse_copies,
     refuse_inside,
 )
-from .saving import packed, unpack
+from .saving import attributes, packed, unpack
 from .state import Changes, StateTable
 from .step_hooks import (
     GLOBAL,
@@ -338,9 +338,7 @@ class Optimizer:
         for hook in tuple(self._optimizer_load_state_dict_post_hooks.values()):
             hook(self)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Attributes, with the state where a subclass keeps it elsewhere."""
-        return {**self.__dict__, "state": self.state}
+    __getstate__ = attributes
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take over attributes, of a pickled optimizer or (state and groups) of what is loaded."""
