@@ -52,6 +52,10 @@ CALLS = {
     "results of which one has another dtype": "t.topk(x, 1, out=(t.empty(2, 1), t.empty(2, 1)))",
     "half a step": "t.linspace(0, 1, 3.0)",
     "no step": "t.arange(0, 3, 0)",
+    "shares of another dtype": "t.lerp(x, x, t.ones(3, dtype=t.int64))",
+    "a number as a factor": "t.addcmul(x, 2, x)",
+    "products of the truth": "t.addcmul(x > 0, x > 0, x > 0)",
+    "a complex number in place of a real one": "t.full_like(x, 1 + 2j)",
     "weights of classes of another dtype": "f.nll_loss(x, t.tensor([0, 1]), t.ones(3).double())",
     "weights of classes of half precision": "f.cross_entropy(x, t.tensor([0, 1]), t.ones(3).half())",
     "weights of pixels of another dtype": "f.cross_entropy(t.ones(2, 3, 2), t.ones(2, 2).long(), t.ones(3).double(), "

@@ -66,6 +66,15 @@ CALLS = {
     "filled in with one": "t.zeros(2, dtype=t.complex64).fill_(complex(1.0, -math.inf))",
     "masked by one": "t.zeros(2, dtype=t.complex64).masked_fill(t.tensor([True, False]), complex(math.inf, 2.0))",
     "like another one": "t.full_like(t.ones(2, dtype=t.complex128), complex(math.nan, math.inf))",
+    "twice what is true": "t.add(t.arange(3, dtype=t.uint8), t.tensor([True, False, True]), alpha=2)",
+    "twice the truth": "t.add(t.tensor([False, False]), t.tensor([True, False]), alpha=2)",
+    "a third of whole numbers": "t.sub(x, t.arange(4), alpha=0.3)",
+    "whole exponents of halves": "t.ldexp(x.detach().bfloat16(), t.arange(4, dtype=t.uint8)).float()",
+    "twice true": "t.add(t.tensor([True, False]), True, alpha=2)",
+    "shares of a wider dtype": "t.lerp(t.tensor(1.0), t.tensor(2.0), t.tensor(0.3, dtype=t.float64))",
+    "true shares": "t.lerp(x.detach(), x[0].detach(), t.tensor(True))",
+    "a complex number for real ones": "t.full((2,), 2 + 0j, dtype=t.float64)",
+    "a complex number for the truth": "t.full_like(t.ones(2, dtype=t.bool), 2j)",
     "running sums of complex exponentials": "t.logcumsumexp(t.view_as_complex(x.reshape(3, 4, 2) * 3), 1)",
 }
 X = np.random.default_rng(7).standard_normal((2, 3, 4)) * 1.5

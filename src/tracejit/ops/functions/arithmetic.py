@@ -34,9 +34,12 @@ def _with_scaled(op: Any, input: Tensor, other: Tensor | Number, alpha: Number) 
             "For integral input tensors, argument alpha must not be a floating point number."
         )
     if not is_tensor(other):
-        return op(input, other * alpha)
+        scaled = other * alpha
+        return op(input, bool(scaled) if dtype is bool_ else scaled)
+    if dtype is bool_:
+        return op(input, e.mul(other, bool(alpha)))
     if not dtype.is_half:
-        return op(input, e.mul(other, alpha))
+        return op(input, e.mul(as_type(other, dtype), alpha))
     factor = upcast(as_type(constant(alpha, float32), dtype))  # rounded, as PyTorch does
     return as_type(op(upcast(input), e.mul(upcast(other), factor)), dtype)
 

@@ -139,6 +139,10 @@ def as_type(x: Tensor, dtype: DType) -> Tensor:
 
 def constant(value: Number, dtype: DType, shape: Shape = ()) -> Tensor:
     """A tensor filled with ``value``."""
+    if isinstance(value, complex) and not dtype.is_complex:
+        if value.imag and dtype is not dtypes.bool_:
+            raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
+        value = bool(value) if dtype is dtypes.bool_ else value.real
     if isinstance(value, complex):
         if not cmath.isfinite(value):  # of which a product would mix the parts
             parts = [

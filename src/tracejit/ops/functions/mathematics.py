@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ...dtypes import DType
+from ...dtypes import DType, bool_
 from ...errors import DtypeError
 from .. import comparison as c
 from .. import elementwise as e
@@ -43,6 +43,8 @@ def frac(input: Tensor) -> Tensor:
 def lerp(input: Tensor, end: Tensor, weight: Tensor | Number) -> Tensor:
     """``input + weight * (end - input)``, exact at both ends.
 
+    Raises ``RuntimeError`` for an ``end`` of another dtype, and for such a ``weight`` of more than one number.
+
     >>> import tracejit as tj
     >>> tj.lerp(tj.tensor([0.0, 10.0]), tj.tensor([1.0, 20.0]), 0.5)
     tensor([ 0.5000, 15.0000])
@@ -51,6 +53,12 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | Number) -> Tensor:
         raise DtypeError(f"expected dtype {input.dtype} for `end` but got dtype {end.dtype}")
     if not input.dtype.is_differentiable:
         raise UnsupportedDtypeError(f'"lerp" not implemented for {input.dtype.title!r}')
+    if is_tensor(weight) and weight.dtype is not input.dtype:
+        if weight.ndim:
+            raise DtypeError(
+                f"expected dtype {input.dtype} for `weight` but got dtype {weight.dtype}"
+            )
+        weight = as_type(weight, input.dtype) if weight.dtype is bool_ else weight
     dtype = promoted(input, end, weight)
     start, end = upcast(input), upcast(end)
     difference = e.sub(end, start)
@@ -90,7 +98,11 @@ def addcmul(
     """
     if older:  # addcmul(input, value, tensor1, tensor2)
         value, tensor1, (tensor2,) = tensor1, tensor2, older
+    check_tensor("addcmul", tensor1, "tensor1", 2)
+    check_tensor("addcmul", tensor2, "tensor2", 3)
     (base, first, second), dtype = _in_one_dtype(input, tensor1, tensor2)
+    if dtype is bool_:
+        raise UnsupportedDtypeError("\"addcmul_cpu_out\" not implemented for 'Bool'")
     scaled = first if value == 1 else e.mul(first, value)
     return _narrowed(e.add(base, e.mul(scaled, second)), dtype)
 
@@ -243,7 +255,11 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     >>> tj.ldexp(tj.tensor([1.0]), tj.tensor([3]))
     tensor([8.])
     """
-    return e.mul(input, e.pow(2.0, other))
+    if other.dtype.is_differentiable or not input.dtype.is_differentiable:
+        return e.mul(input, e.pow(2.0, other))
+    kind = input.dtype  # whole exponents change no dtype
+    wide = upcast(input)
+    return as_type(e.mul(wide, e.pow(2.0, as_type(other, wide.dtype))), kind)
 
 
 @function()
