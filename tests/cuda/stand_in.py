@@ -23,7 +23,6 @@ from stand_in_arrays import (
     ALLOCATORS,
     CURRENT,
     DEVICES,
-    LIVE,
     LOG,
     POOL,
     Device,
@@ -33,6 +32,7 @@ from stand_in_arrays import (
     plain,
     wrapped,
 )
+from stand_in_regions import lives
 
 from tracejit.trace.state import reads as state_reads
 
@@ -213,7 +213,7 @@ class PinnedMemoryPointer(bytearray):
         super().__init__(nbytes)
         self.bytes = np.frombuffer(memoryview(self), np.uint8)
         self.ptr = self.bytes.ctypes.data
-        LIVE.add(self)
+        lives(self)
 
 
 class CUDARuntimeError(RuntimeError):

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import ctypes
 import threading
-import weakref
 from collections.abc import Iterator
 from typing import Any
 
 import cupy_surface
 import numpy as np
+from stand_in_regions import lives, region
 
 DEVICES = 2
 
@@ -61,19 +61,6 @@ class Pool:
         pass
 
 
-#: Everything that owns memory and is alive.
-LIVE: weakref.WeakSet[Any] = weakref.WeakSet()
-
-
-def region(address: int) -> np.ndarray | None:
-    """The bytes of the allocation that an address lies in."""
-    for owner in list(LIVE):
-        found = owner.bytes
-        if found.ctypes.data <= address < found.ctypes.data + max(found.nbytes, 1):
-            return found
-    return None
-
-
 class Memory:
     def __init__(self, pool: Pool, nbytes: int, device: int) -> None:
         raw = np.full(nbytes + 512, 0xA5, np.uint8)  # what was there before
@@ -81,7 +68,7 @@ class Memory:
         self.bytes = raw[start : start + nbytes]
         self.pool, self.nbytes, self.device_id = pool, nbytes, device
         pool.used[device] += nbytes
-        LIVE.add(self)
+        lives(self)
 
     def __del__(self) -> None:
         self.pool.used[self.device_id] -= self.nbytes
@@ -242,7 +229,7 @@ class ndarray:  # noqa: N801
         if base is None and memory is None:
             with Device(device):  # its memory is the host's, but it is the allocator's to give
                 self._taken = ALLOCATORS[-1](host.nbytes)
-            LIVE.add(self)
+            lives(self)
         return self
 
     @property

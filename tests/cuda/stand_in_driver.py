@@ -18,6 +18,7 @@ import ptx_parser
 import stand_in
 import stand_in_arrays
 from ptx_text import parameter_types
+from stand_in_regions import region
 
 from tracejit.codegen.cuda.launch import BLOCK
 from tracejit.cuda import arrays, driver
@@ -161,7 +162,7 @@ class DriverLibrary:
             narrow = np.uint32 if kind in ("f32", "u32") else np.uint64
             machine.parameters[parameter] = np.array(word & int(np.iinfo(narrow).max), narrow)
             if kind.endswith("*"):
-                found = stand_in_arrays.region(word)
+                found = region(word)
                 if found is not None and found.ctypes.data not in machine.starts:
                     machine.buffers.append(found)
                     machine.starts.append(found.ctypes.data)
@@ -173,7 +174,7 @@ class DriverLibrary:
     def _copy_to_host(self, to: int, source: int, nbytes: int, stream: Any) -> int:
         if stand_in_arrays.CURRENT.context is None:
             return 201
-        if stand_in_arrays.region(source) is None:
+        if region(source) is None:
             return 1
         self.reads += 1
         ctypes.memmove(to, source, nbytes)
@@ -190,7 +191,7 @@ class DriverLibrary:
         return 0
 
     def _set_workspace(self, handle: Any, memory: int, size: int) -> int:
-        found = stand_in_arrays.region(memory)
+        found = region(memory)
         fits = found is not None and found.ctypes.data == memory and found.nbytes >= size
         self.workspace = memory if fits and not memory % 256 else None
         return 0 if self.workspace else 7

@@ -15,16 +15,17 @@ import numpy as np
 from ..tensor import Tensor
 from ..tensor_core import REBOUND
 from ..trace.state.checks import Bind, Check
+from .conventions import _get_scalar_dtype
 
 _BLOCK = 1024
 
 
 class Counters:
-    """Makes step counts of one dtype in blocks of memory."""
+    """Makes step counts in blocks of memory, for an optimizer that was asked to be ``fused`` or not."""
 
-    def __init__(self, kind: type[np.floating[Any]]) -> None:
-        self.kind = kind
-        self.block = np.zeros(0, kind)
+    def __init__(self, fused: bool | None) -> None:
+        self.kind = _get_scalar_dtype(fused).np.type
+        self.block = np.zeros(0, self.kind)
         self.used = 0
 
     def make(self, count: float = 0.0) -> Tensor:

@@ -246,8 +246,7 @@ class Optimizer:
     def _counters_of(self, name: str) -> Counters:
         """The memory of state tensors ``name`` with one number each."""
         if name not in self._counters:
-            kind = conventions._get_scalar_dtype(self.defaults.get("fused"))
-            self._counters[name] = Counters(kind.np.type)
+            self._counters[name] = Counters(self.defaults.get("fused"))
         return self._counters[name]
 
     def _counter(self, parameter: Tensor) -> Tensor:
