@@ -32,7 +32,7 @@ from stand_in_arrays import (
     plain,
     wrapped,
 )
-from stand_in_regions import lives
+from stand_in_regions import GROWS, LIVE
 
 from tracejit.trace.state import reads as state_reads
 
@@ -213,7 +213,8 @@ class PinnedMemoryPointer(bytearray):
         super().__init__(nbytes)
         self.bytes = np.frombuffer(memoryview(self), np.uint8)
         self.ptr = self.bytes.ctypes.data
-        lives(self)
+        with GROWS:
+            LIVE.add(self)
 
 
 class CUDARuntimeError(RuntimeError):

@@ -12,7 +12,7 @@ from typing import Any
 
 import cupy_surface
 import numpy as np
-from stand_in_regions import lives, region
+from stand_in_regions import GROWS, LIVE, region
 
 DEVICES = 2
 
@@ -68,7 +68,8 @@ class Memory:
         self.bytes = raw[start : start + nbytes]
         self.pool, self.nbytes, self.device_id = pool, nbytes, device
         pool.used[device] += nbytes
-        lives(self)
+        with GROWS:
+            LIVE.add(self)
 
     def __del__(self) -> None:
         self.pool.used[self.device_id] -= self.nbytes
@@ -229,7 +230,8 @@ class ndarray:  # noqa: N801
         if base is None and memory is None:
             with Device(device):  # its memory is the host's, but it is the allocator's to give
                 self._taken = ALLOCATORS[-1](host.nbytes)
-            lives(self)
+            with GROWS:
+                LIVE.add(self)
         return self
 
     @property

@@ -11,18 +11,12 @@ import numpy as np
 #: Everything that owns memory and is alive.
 LIVE: weakref.WeakSet[Any] = weakref.WeakSet()
 #: A set that grows while it is walked through is an error, and threads allocate.
-_GROWS = threading.Lock()
-
-
-def lives(owner: Any) -> None:
-    """From now on this owns memory."""
-    with _GROWS:
-        LIVE.add(owner)
+GROWS = threading.Lock()
 
 
 def region(address: int) -> np.ndarray | None:
     """The bytes of the allocation that an address lies in."""
-    with _GROWS:
+    with GROWS:
         owners = list(LIVE)
     for owner in owners:
         found = owner.bytes
