@@ -1,4 +1,4 @@
-"""Large eager draws: made by a kernel, the same bits as the op's own body."""
+"""Eager draws of many numbers, or many draws of few: made by a kernel, the same bits as the op's own body."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KINDS = {
 }
 DTYPES = (tj.float32, tj.float64, tj.float16, tj.bfloat16)
 #: Around the number of words in a block, and around the ranges threads take.
-SIZES = (65, 66, 67, 68, 1023, 4096, 16387, (3, 50, 41))
+SIZES = ((), 1, 2, 3, 4, 5, 7, 8, 64, 65, 66, 67, 68, 1023, 4096, 16387, (3, 50, 41), (2, 0))
 
 
 @pytest.fixture(autouse=True)
@@ -67,6 +67,20 @@ def test_little_is_drawn_without_a_kernel(monkeypatch: pytest.MonkeyPatch) -> No
         tj.randn(1000)
     assert not asked  # a hundred thousand elements are worth no compiler
     tj.randn(draws.PATIENCE)
+    assert asked
+
+
+def test_many_calls_are_worth_a_kernel_however_little_they_draw(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+    monkeypatch.setattr(draws, "_on_host", lambda *_: asked.append(1))
+    calls = draws.PATIENCE // draws.EACH_CALL
+    for _ in range(calls - 2):
+        tj.randn(1)
+    assert not asked
+    for _ in range(3):
+        tj.randn(1)
     assert asked
 
 

@@ -17,10 +17,9 @@ from ...ops.random import RandomSource, stream_of
 from ...ops.shapes import numel
 from ...types import Shape
 
-#: Elements of one source and dtype that are drawn in NumPy before a kernel is made, which takes as long to make.
-PATIENCE = 1 << 19
-#: Draws of fewer elements cost less in NumPy, whatever kernels there are.
-_SMALL = 64
+#: Elements of one source and dtype that are drawn in NumPy before a kernel is made, which takes as long to make; and as
+#: how many a call counts besides its own, for NumPy takes so long for any.
+PATIENCE, EACH_CALL = 1 << 19, 1 << 11
 _drawn: dict[tuple[str, str], int] = {}
 _tables: dict[tuple[str, str], Any] = {}
 
@@ -38,11 +37,9 @@ def _draw(op: RandomSource, key: Any, attributes: Mapping[str, Any], device: int
 
 def _pays(op: RandomSource, dtype: DType, count: int) -> bool:
     """Is a draw of so many elements to be made by a kernel?"""
-    if count <= _SMALL:
-        return False
     kind = (op.name, dtype.short)
-    drawn = _drawn[kind] = _drawn.get(kind, 0) + count
-    return drawn >= PATIENCE
+    drawn = _drawn[kind] = _drawn.get(kind, 0) + count + EACH_CALL
+    return count > 0 and drawn >= PATIENCE
 
 
 def _on_host(op: RandomSource, key: Any, index: int, shape: Shape, dtype: DType) -> np.ndarray:
