@@ -19,13 +19,30 @@ __all__ = [
 ]
 
 
-def _options(name: str, rank: int, stride: Any, padding: Any, dilation: Any) -> dict[str, Any]:
+def _options(
+    name: str, rank: int, stride: Any, padding: Any, dilation: Any, groups: int
+) -> dict[str, Any]:
     around = per_dim(name, "padding", padding, rank)
     return {
         "stride": per_dim(name, "stride", stride, rank),
         "padding": tuple((n, n) for n in around),
         "dilation": per_dim(name, "dilation", dilation, rank),
+        "groups": groups,
     }
+
+
+def _of_input(
+    size: Sequence[int], weight: Tensor, grad_output: Tensor, options: dict[str, Any]
+) -> Tensor:
+    made: Tensor = convolution_input(grad_output, weight, size=tuple(size[2:]), **options)
+    return made
+
+
+def _of_weight(
+    x: Tensor, size: Sequence[int], grad_output: Tensor, options: dict[str, Any]
+) -> Tensor:
+    made: Tensor = convolution_weight(x, grad_output, kernel=tuple(size[2:]), **options)
+    return made
 
 
 def conv1d_input(
@@ -45,10 +62,8 @@ def conv1d_input(
     >>> conv1d_input((1, 1, 3), tj.tensor([[[1.0, 2.0]]]), tj.tensor([[[1.0, 1.0]]]))
     tensor([[[1., 3., 2.]]])
     """
-    options = _options("conv1d_input", 1, stride, padding, dilation)
-    size = tuple(input_size[2:])
-    made: Tensor = convolution_input(grad_output, weight, size=size, groups=groups, **options)
-    return made
+    options = _options("conv1d_input", 1, stride, padding, dilation, groups)
+    return _of_input(input_size, weight, grad_output, options)
 
 
 def conv1d_weight(
@@ -68,10 +83,8 @@ def conv1d_weight(
     >>> conv1d_weight(tj.tensor([[[1.0, 2.0, 3.0]]]), (1, 1, 2), tj.tensor([[[1.0, 1.0]]]))
     tensor([[[3., 5.]]])
     """
-    options = _options("conv1d_weight", 1, stride, padding, dilation)
-    kernel = tuple(weight_size[2:])
-    made: Tensor = convolution_weight(input, grad_output, kernel=kernel, groups=groups, **options)
-    return made
+    options = _options("conv1d_weight", 1, stride, padding, dilation, groups)
+    return _of_weight(input, weight_size, grad_output, options)
 
 
 def conv2d_input(
@@ -91,10 +104,8 @@ def conv2d_input(
     >>> conv2d_input((1, 1, 1, 3), tj.tensor([[[[1.0, 2.0]]]]), tj.tensor([[[[1.0, 1.0]]]]))
     tensor([[[[1., 3., 2.]]]])
     """
-    options = _options("conv2d_input", 2, stride, padding, dilation)
-    size = tuple(input_size[2:])
-    made: Tensor = convolution_input(grad_output, weight, size=size, groups=groups, **options)
-    return made
+    options = _options("conv2d_input", 2, stride, padding, dilation, groups)
+    return _of_input(input_size, weight, grad_output, options)
 
 
 def conv2d_weight(
@@ -114,10 +125,8 @@ def conv2d_weight(
     >>> conv2d_weight(tj.tensor([[[[1.0, 2.0, 3.0]]]]), (1, 1, 1, 2), tj.tensor([[[[1.0, 1.0]]]]))
     tensor([[[[3., 5.]]]])
     """
-    options = _options("conv2d_weight", 2, stride, padding, dilation)
-    kernel = tuple(weight_size[2:])
-    made: Tensor = convolution_weight(input, grad_output, kernel=kernel, groups=groups, **options)
-    return made
+    options = _options("conv2d_weight", 2, stride, padding, dilation, groups)
+    return _of_weight(input, weight_size, grad_output, options)
 
 
 def conv3d_input(
@@ -137,10 +146,8 @@ def conv3d_input(
     >>> conv3d_input((1, 1, 1, 1, 2), tj.ones(1, 1, 1, 1, 2), tj.full((1, 1, 1, 1, 1), 3.0))
     tensor([[[[[3., 3.]]]]])
     """
-    options = _options("conv3d_input", 3, stride, padding, dilation)
-    size = tuple(input_size[2:])
-    made: Tensor = convolution_input(grad_output, weight, size=size, groups=groups, **options)
-    return made
+    options = _options("conv3d_input", 3, stride, padding, dilation, groups)
+    return _of_input(input_size, weight, grad_output, options)
 
 
 def conv3d_weight(
@@ -160,7 +167,5 @@ def conv3d_weight(
     >>> conv3d_weight(tj.ones(1, 1, 1, 1, 2), (1, 1, 1, 1, 2), tj.full((1, 1, 1, 1, 1), 3.0))
     tensor([[[[[3., 3.]]]]])
     """
-    options = _options("conv3d_weight", 3, stride, padding, dilation)
-    kernel = tuple(weight_size[2:])
-    made: Tensor = convolution_weight(input, grad_output, kernel=kernel, groups=groups, **options)
-    return made
+    options = _options("conv3d_weight", 3, stride, padding, dilation, groups)
+    return _of_weight(input, weight_size, grad_output, options)
