@@ -6,6 +6,7 @@ import ast
 import re
 
 from tracejit.codegen.cuda.functions import source_of
+from tracejit.generated import parse
 
 _UNROUNDED = re.compile(r"(add|sub|mul|div|fma|mad|sqrt|rcp)\.(?!rn\.)[\w.]*f(32|64)$")
 
@@ -17,8 +18,8 @@ def opcodes(text: str) -> list[str]:
 
 
 def parameter_types(source: str) -> list[str]:
-    """The declared type of every parameter of a kernel."""
-    (definition,) = ast.parse(source).body
+    """The declared type of every parameter of a kernel. Threads ask for it at every launch."""
+    (definition,) = parse(source).body
     assert isinstance(definition, ast.FunctionDef)
     return [ast.literal_eval(a.annotation) for a in definition.args.args if a.annotation]
 
@@ -29,7 +30,7 @@ def uses_double(source: str) -> bool:
     pending = [source]
     while pending:
         text = pending.pop()
-        tree = ast.parse(text)
+        tree = parse(text)
         if "f64" in re.sub(r"def \w+", "", text) or "float64" in text:
             return True
         called = {
@@ -64,7 +65,7 @@ def _closure(source: str) -> str:
     texts = {"": source}
     pending = [source]
     while pending:
-        tree = ast.parse(pending.pop())
+        tree = parse(pending.pop())
         for node in ast.walk(tree):
             if (
                 isinstance(node, ast.Call)
