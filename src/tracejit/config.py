@@ -19,6 +19,8 @@ dump_directory: str | None = os.environ.get("TRACEJIT_DUMP") or None
 disabled: bool = os.environ.get("TRACEJIT_DISABLE", "0") == "1"
 loads_early: bool = os.environ.get("TRACEJIT_LOAD_EARLY", "1") != "0"
 
+#: May recorded runs put large operations off, until it is clear what is needed of their results?
+defers: bool = True
 #: Threads for libraries that divide their own work, as many as run kernels; 0 until those are counted.
 threads: int = 0
 #: Elements a kernel must touch per thread before a second thread joins.

@@ -37,6 +37,12 @@ def apply(
     modes = MODES
     if modes.builder is not None:
         return modes.builder.emit(op, operands, attributes)
+    recorder = modes.recorder
+    attributes = attributes if recorder is None else _numbers_of(attributes)
+    if recorder is not None and (
+        (out := _otherwise(recorder, op, operands, attributes, given)) is not None
+    ):
+        return out
     arrays = []
     requires_grad = is_view = False
     for x in operands:
@@ -49,10 +55,6 @@ def apply(
             arrays.append(x)
         else:
             return _beside(op, operands, attributes)
-    recorder = modes.recorder
-    attributes = attributes if recorder is None else _numbers_of(attributes)
-    if recorder is not None and recorder.watched is not None and not modes.saved_hooks:
-        return recorder.watched.apart(recorder, apply, op, operands, attributes, given)
     if MODULES or ANY[0]:
         out, result, is_view = _elsewhere(op, operands, arrays, attributes)
     else:
@@ -67,6 +69,36 @@ def apply(
     if recorder is not None:
         recorder.record(op, given or operands, attributes, out, given is not None)
     return out
+
+
+def _otherwise(
+    recorder: Any,
+    op: Op,
+    operands: tuple[Any, ...],
+    attributes: dict[str, Any],
+    given: tuple[Any, ...] | None,
+) -> Tensor | None:
+    """The result in a recording that watches all calls, or that puts this one off; None where it is as ever."""
+    if recorder.watched is not None and not MODES.saved_hooks:
+        watched: Tensor = recorder.watched.apart(recorder, apply, op, operands, attributes, given)
+        return watched
+    out: Tensor | None = None
+    if MODES.deferral is not None:
+        out = MODES.deferral.take(op, operands, attributes)
+    if out is None:
+        return None
+    if MODES.inference and out._base is None:
+        out._inference = True
+    tracked = any(_counts(x) for x in operands if isinstance(x, Tensor))
+    if tracked and op.grads and MODES.grad and out.spec.dtype.is_differentiable:
+        OpNode.record(op, given or operands, attributes, out)
+    recorder.record(op, given or operands, attributes, out, given is not None)
+    return out
+
+
+def _counts(x: Tensor) -> bool:
+    """Does a tensor, or what it is a view of, require grad?"""
+    return x._requires_grad or (x._base is not None and x._base._requires_grad)
 
 
 def _elsewhere(

@@ -25,7 +25,8 @@ from .paths import names_of_jit
 from .tensor import Tensor
 from .trace.behind import Pending, warm_up
 from .trace.entry import Entry, NotReplayable, Refused, UnseenSegment
-from .trace.keeping import CHURN, Keeping
+from .trace.first_call import record
+from .trace.keeping import BUSY, CHURN, Keeping
 from .trace.numbers.numbers import ANY, UnfitError
 from .trace.numbers.places import TURNS
 from .trace.numbers.strays import left_over, run_beside
@@ -43,8 +44,6 @@ from .trace.tree.plan import PlanStore
 log = logging.getLogger("tracejit")
 globals().update({name: getattr(scripting, name) for name in scripting.__all__})
 globals().update(names_of_jit())
-
-BUSY = "another thread was recording"
 
 
 class CompiledFunction(Keeping, Inspection, Copies):
@@ -264,7 +263,7 @@ class CompiledFunction(Keeping, Inspection, Copies):
             if lock.acquire(blocking=False):
                 with TURNS.taken(self.uses.in_use) as mine:
                     if mine:
-                        result = self._recorded(entry, tensors, args, kwargs, why)
+                        result = record(self._recorded, entry, tensors, args, kwargs, why)
                         left_over(entry.handed_out)
                         return result
         finally:  # whether or not an interrupt let this thread know that it got the lock
@@ -338,7 +337,7 @@ def compile(
 
     Usable as ``@compile``, ``@compile(...)``, ``compile(function)`` and ``compile(module)``. The first call per
     signature (dtypes, shapes, layouts, requires_grad, grad mode, other arguments) runs eagerly and is recorded; later
-    calls run compiled forward and backward kernels with the same results.
+    calls, and the first one where it has much to compute, run compiled kernels with the same results.
 
     Args:
         model: a callable or an ``nn.Module``; None to make a decorator.

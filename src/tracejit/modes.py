@@ -17,13 +17,15 @@ class Modes(threading.local):
     ``autocast`` is the dtype that products take, ``autocast_settings`` what was set of autocast for each device, None
     where that is the default; ``autocast_depth`` counts the blocks around. ``default_device`` is where new tensors are
     made, None for the host. ``anomaly_nan`` says whether a watch that is on, or would be, looks for nan.
-    ``unusual`` is None until something that calls differ in is set: what :meth:`note` wrote there.
+    ``deferral`` is what puts large operations off while a run is recorded. ``unusual`` is None until something that
+    calls differ in is set: what :meth:`note` wrote there.
     """
 
     grad: bool = True
     inference: bool = False
     builder: Any = None
     recorder: Any = None
+    deferral: Any = None
     saved_hooks: tuple[Any, ...] = ()
     anomaly: Any = None
     anomaly_nan: bool = True
@@ -32,6 +34,11 @@ class Modes(threading.local):
     autocast_depth: int = 0
     default_device: Any = None
     unusual: Any = None
+
+    def before_write(self) -> None:
+        """Memory is about to be written to: compute what was put off, for that may read it."""
+        if self.deferral is not None:
+            self.deferral.compute()
 
     def note(self) -> None:
         """Say in one place, for whoever only asks whether all is as usual, what is set of autocast and devices."""

@@ -18,6 +18,7 @@ import numpy as np
 from . import ops
 from .autograd.node import AccumulateGrad, Edge, Node
 from .cuda.arrays import MODULES, shaped
+from .deferred import Deferred
 from .dtypes import DType
 from .errors import AutogradError
 from .modes import MODES
@@ -195,12 +196,22 @@ class TensorCore(ops.OperatorMixin):
     def array(self) -> Any:
         """The array itself (internal: mutating it bypasses version counting)."""
         if self._array is None:
-            kind = self._type
+            kind, block = self._type, self._block
+            if type(block) is Deferred or block is None:  # None: another thread was faster
+                return self._computed(block)
             assert kind is not None
             if MODULES:
-                self._array = shaped(self._block, kind)
+                self._array = shaped(block, kind)
             else:
-                self._array = np.ndarray(kind.shape, kind.dtype.np, buffer=self._block.array)
+                self._array = np.ndarray(kind.shape, kind.dtype.np, buffer=block.array)
+        return self._array
+
+    def _computed(self, block: Deferred | None) -> Any:
+        """The array of what was put off."""
+        if block is not None:
+            self._array = block.array
+            self._block = None
+        assert self._array is not None, "the elements were freed"
         return self._array
 
     @property

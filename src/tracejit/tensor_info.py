@@ -11,6 +11,7 @@ from .cuda.arrays import address_of, device_index, fetched
 from .cuda.driver import is_available
 from .cuda.pinned import is_pinned, pinned
 from .cuda.streams import lend
+from .deferred import Deferred
 from .device import device, device_at, index_of
 from .errors import DeviceError
 from .meta import ANY, META
@@ -155,7 +156,9 @@ class InfoMethods(TensorCore):
     def stride(self, dim: int | None = None) -> Any:
         """Distance in elements between neighbours, along each dimension or one."""
         _lies(self)
-        if self._array is None or not self.spec.numel:  # NumPy's are zeros where there is nothing
+        if type(self._block) is Deferred and self._layout is not None:
+            strides = self._layout.strides
+        elif self._array is None or not self.spec.numel:  # NumPy's are zeros where there is nothing
             strides = self.spec.contiguous_strides()
         else:
             size = self.dtype.itemsize
@@ -164,7 +167,10 @@ class InfoMethods(TensorCore):
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """True when the elements lie in memory row by row without gaps."""
-        found = self._array is None or bool(self._array.flags.c_contiguous)
+        if type(self._block) is Deferred and self._layout is not None:
+            found = bool(self._layout.is_contiguous)
+        else:
+            found = self._array is None or bool(self._array.flags.c_contiguous)
         return found if MODES.recorder is None else MODES.recorder.is_row_major(self, found)
 
     def storage_offset(self) -> int:
@@ -215,6 +221,8 @@ class InfoMethods(TensorCore):
         return self.array
 
     def _device_index(self) -> int:
+        if type(self._block) is Deferred:
+            return -1
         return device_index(self._block.array if self._array is None else self._array)
 
     def cpu(self) -> Any:

@@ -77,6 +77,7 @@ class InplaceMethods(TensorCore):
         self._check_inplace()
         if MODES.recorder is not None:
             MODES.recorder.trial_writes(self)
+        MODES.before_write()
         new = self._conform(new)
         target, base = self.array, self._base
         from_tape = new.requires_grad

@@ -83,6 +83,7 @@ class OlderMethods(TensorCore):
         """Become a view of oneself; ``RuntimeError`` for leaves that require grad."""
         this: Any = self
         this._check_inplace()
+        MODES.before_write()
         view = getattr(self, name)(*arguments)
         if MODES.recorder is not None:
             MODES.recorder.reshape_in_place(self, view, f"{name}_")
@@ -115,6 +116,7 @@ class OlderMethods(TensorCore):
             raise AutogradError("cannot resize variables that require grad")
         if MODES.recorder is not None:
             MODES.recorder.unsupported("resize_() inside a compiled function")
+        MODES.before_write()
         shape = size_arguments(sizes) if sizes else ()
         count, flat = int(np.prod(shape)), self.array.reshape(-1)
         if count > flat.size:
@@ -131,6 +133,7 @@ class OlderMethods(TensorCore):
         """Show the memory of ``source`` from now on, or none at all."""
         if MODES.recorder is not None:
             MODES.recorder.unsupported("set_() inside a compiled function")
+        MODES.before_write()
         if source is None:
             source = self.new_empty(0)
         if source.dtype is not self.dtype:

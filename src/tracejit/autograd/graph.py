@@ -57,6 +57,7 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
     """
     if MODES.recorder is not None:
         MODES.recorder.unsupported("increment_version() inside a compiled function")
+    MODES.before_write()
     several: Any = (tensor,) if hasattr(tensor, "_edge") else tensor
     for one in several:
         one._writes.value += 1

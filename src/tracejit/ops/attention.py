@@ -209,6 +209,7 @@ _SAVED = (_Q, _Q, _K, _V, _Q, _DRAWN, (1, 3), (1, 3))
 
 @contraction(
     _out_type,
+    total=True,
     grad={
         "q": _rule_of(lambda saved, options: attention_dq(*saved, **options)),
         "k": _rule_of(_keys),
@@ -258,6 +259,7 @@ def attention(
 
 @contraction(
     _stats_type,
+    total=True,
     grad={"q": stats_rule("to_queries"), "k": stats_rule("to_keys")},
     samples=_samples((_Q, _K, _Q)),
 )
@@ -272,7 +274,7 @@ def attention_stats(
     return result
 
 
-@contraction(_dq_type, grad=second_rules("q"), samples=_dropped(_SAVED))
+@contraction(_dq_type, total=True, grad=second_rules("q"), samples=_dropped(_SAVED))
 def attention_dq(
     grad: Array,
     q: Array,
@@ -297,7 +299,7 @@ def attention_dq(
     return result
 
 
-@contraction(_dkv_type, grad=second_rules("kv"), samples=_dropped(_SAVED))
+@contraction(_dkv_type, total=True, grad=second_rules("kv"), samples=_dropped(_SAVED))
 def attention_dkv(
     grad: Array,
     q: Array,

@@ -71,6 +71,7 @@ def _rounded(g: Any, beside: Any) -> Any:
 
 @contraction(
     _matmul_type,
+    total=True,
     grad={
         "x": lambda g, x_type, y: sum_to(matmul(_rounded(g, y), transposed(y)), x_type.shape),
         "y": lambda g, x, y_type: sum_to(matmul(transposed(x), _rounded(g, x)), y_type.shape),

@@ -66,6 +66,7 @@ def _convolution_type(
 
 @contraction(
     _convolution_type,
+    total=True,
     grad={
         "x": lambda g, x_type, weight, stride, padding, dilation, groups: convolution_input(
             g,
@@ -139,6 +140,7 @@ def _check_counts(name: str, y: TensorType, size: Shape, windows: Windows) -> No
 
 @contraction(
     _convolution_input_type,
+    total=True,
     grad={
         "y": lambda g, weight, stride, padding, dilation, groups: convolution(
             g, weight, stride=stride, padding=padding, dilation=dilation, groups=groups
@@ -196,6 +198,7 @@ def _convolution_weight_type(
 
 @contraction(
     _convolution_weight_type,
+    total=True,
     grad={
         "x": lambda g, x_type, y, stride, padding, dilation, groups: convolution_input(
             y,
@@ -258,6 +261,7 @@ _LAID_2D = {
 
 @contraction(
     _unfold_type,
+    total=True,
     grad=lambda g, x_type, kernel, stride, padding, dilation: fold_windows(
         g,
         size=x_type.shape[len(x_type.shape) - len(kernel) :],
@@ -296,6 +300,7 @@ def _fold_type(
 
 @contraction(
     _fold_type,
+    total=True,
     grad=lambda g, kernel, stride, padding, dilation: unfold_windows(
         g, kernel=kernel, stride=stride, padding=padding, dilation=dilation
     ),

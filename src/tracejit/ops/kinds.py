@@ -345,9 +345,13 @@ class Movement(Op):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Contraction(Op):
-    """A library call that bounds fusion, such as a matrix product."""
+    """A library call that bounds fusion, such as a matrix product.
+
+    It is ``total`` where it takes all values, so that the type rule tells all that can go wrong.
+    """
 
     infer_type: Callable[..., TensorType]
+    total: bool = False
     _accepted: _Accepted = field(default_factory=dict, repr=False)
 
     def infer(

@@ -132,7 +132,7 @@ def _flip(x: Any, dim: int) -> Any:
     return slice(x, starts=starts, counts=shape, steps=steps)
 
 
-@contraction(running_type, grad=lambda g, dim: reversed_cumsum(g, dim), samples=_ALONG)
+@contraction(running_type, total=True, grad=lambda g, dim: reversed_cumsum(g, dim), samples=_ALONG)
 def cumsum(x: Array, *, dim: int) -> Array:
     """The sum of everything up to each position along ``dim``."""
     return _running(xp(x).cumsum, x, dim)
@@ -172,6 +172,7 @@ def _cumprod_slopes(g: Any, x: Any, out: Any, dim: int) -> tuple[Any, Any, Any, 
 
 @contraction(
     running_type,
+    total=True,
     grad=lambda g, x, out, dim: _cumprod_grad(g, x, out, dim),
     samples=(
         *_ALONG,

@@ -109,6 +109,7 @@ def _max_grad(g: Any, x: Any, kernel: Shape, stride: Shape, padding: Pairs, dila
 
 @contraction(
     _pooled_type,
+    total=True,
     grad=lambda g, x, kernel, stride, padding, dilation: bent(
         _max_grad(g, x, kernel, stride, padding, dilation), x
     ),
@@ -269,6 +270,7 @@ def put_windows(
 
 @contraction(
     _pooled_type,
+    total=True,
     grad=lambda g, x, x_type, kernel, stride, padding, dilation: bent(
         spread_windows(
             g,
@@ -312,6 +314,7 @@ def _spread_type(
 
 @contraction(
     _spread_type,
+    total=True,
     grad=lambda g, kernel, stride, padding, dilation: sum_windows(
         g, kernel=kernel, stride=stride, padding=padding, dilation=dilation
     ),

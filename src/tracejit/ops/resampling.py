@@ -59,6 +59,7 @@ def _mix_grad(g: Any, x_type: TensorType, dim: int, places: Places, weights: Wei
 
 @contraction(
     _mixed_type,
+    total=True,
     grad=lambda g, x_type, dim, places, weights: _mix_grad(g, x_type, dim, places, weights),
     samples=(
         Sample(((2, 3),), {"dim": 1, "places": ((0, 2, 2, 1),), "weights": ((1.0,) * 4,)}),

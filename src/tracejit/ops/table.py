@@ -175,9 +175,12 @@ def contraction(
     *,
     grad: Grad = None,
     shared: Callable[..., Any] | None = None,
+    total: bool = False,
     samples: Sequence[Sample] = (),
 ) -> Callable[[Callable[..., Any]], Any]:
     """Declare a library call; what the gradients of several operands need alike is ``shared``.
+
+    One that refuses no values, only types, is ``total``.
 
     >>> lookup("matmul").kind
     'contraction'
@@ -187,6 +190,7 @@ def contraction(
         function,
         grad,
         infer_type=infer,
+        total=total,
         samples=tuple(samples),
         shared=None if shared is None else GradRule.of(shared),
     )

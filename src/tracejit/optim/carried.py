@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+from ..modes import MODES
 from ..tensor import Tensor
 from .counters import saved_numbers
 from .group import ParamGroup
@@ -64,6 +65,7 @@ class Carrying(Optimizer):
 
     def _carry_on(self, group: ParamGroup, tensors: Sequence[Tensor]) -> None:
         """Write the carried numbers of the step that was just counted."""
+        MODES.before_write()
         step, *before = (float(x.array) for x in tensors)
         after = self._carried_after(group, step, tuple(before))
         for tensor, value in zip(tensors[1:], after, strict=True):

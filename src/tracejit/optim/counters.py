@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..modes import MODES
 from ..tensor import Tensor
 from ..tensor_core import REBOUND
 from ..trace.state.checks import Bind, Check
@@ -103,6 +104,7 @@ class CountSteps:
 
     def __call__(self) -> None:
         """Count."""
+        MODES.before_write()
         for run in self.runs.now():
             run += 1
         for counter in self.counters:

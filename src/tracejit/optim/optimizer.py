@@ -253,13 +253,12 @@ class Optimizer:
         """How many steps ``parameter`` has made, as it is kept in its state."""
         state = self.state[parameter]
         step: Tensor | None = state.get("step")
-        if step is None:
-            step = state.begin("step", self._counters_of("step").make())
-        return step
+        return state.begin("step", self._counters_of("step").make()) if step is None else step
 
     def _count(self, step: Tensor) -> None:
         if MODES.recorder is not None:
             MODES.recorder.counted[id(step)] = (step, 0)
+        MODES.before_write()
         step.array[...] += 1
         step._writes.value += 1
 

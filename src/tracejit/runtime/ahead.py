@@ -14,7 +14,7 @@ import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import NamedTuple, Protocol
 
@@ -22,8 +22,10 @@ from .occupied import occupied
 from .threads import get_num_threads
 from .turns import short_turns
 
-__all__ = ["NONE", "Ahead", "Job", "Request", "under_way"]
+__all__ = ["NONE", "Ahead", "Job", "Request", "TooLong", "under_way", "wait", "within"]
 
+#: About how long a letter of a function's text is compiled, in seconds.
+_PER_LETTER = 4e-6
 #: More than this many helpers have never had anything to do.
 MOST = 7
 
@@ -51,6 +53,43 @@ class Request(NamedTuple):
         from ..codegen.llvm import prepared
 
         return prepared(self.source, self.symbol, thorough=self.thorough)
+
+
+class TooLong(Exception):
+    """Waiting for kernels would take longer than it may; they are compiled all the same."""
+
+
+class _Limit(threading.local):
+    """The seconds that this thread may wait for functions to be compiled."""
+
+    seconds: float | None = None
+
+
+_limit = _Limit()
+
+
+@contextlib.contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Who would wait longer than this, by estimate, for what is handed over inside, gets a `TooLong` from `wait`.
+
+    >>> with within(1.0), Ahead({}) as ahead:
+    ...     ahead.add({})
+    ...     wait()
+    """
+    _limit.seconds = seconds
+    try:
+        yield
+    finally:
+        _limit.seconds = None
+
+
+def wait() -> None:
+    """This thread is about to wait for functions that it handed over.
+
+    >>> wait()
+    """
+    if _limit.seconds is not None and _limit.seconds < 0.0:
+        raise TooLong
 
 
 class _Job:
@@ -149,6 +188,9 @@ class Ahead:
 
     def add(self, requests: Mapping[str, Job]) -> None:
         """Have more functions compiled, the longest first: what is left over at the end is then short."""
+        if _limit.seconds is not None:
+            letters = sum(len(request.source) for request in requests.values())
+            _limit.seconds -= letters * _PER_LETTER
         new = []
         for key, request in requests.items():
             job = _known.get(key)

@@ -17,6 +17,7 @@ from ..extents import Extents, is_symbolic
 from ..generated import define
 from ..sizes import Computed
 from ..types import TensorType
+from .ahead import wait
 from .allocator import allocate
 from .callbacks import fail, pointer_of
 from .eager.filling import bind_numbers, filler, numbers_in
@@ -126,6 +127,7 @@ class ProgramPlan:
 
     def bind(self, sizes: Mapping[int, int]) -> Program:
         """The program for these values of the symbols."""
+        wait()
         computed = self.compute(sizes)
         found = dict(zip(map(id, self.symbolic), computed, strict=True))
         words = self.fixed.copy()

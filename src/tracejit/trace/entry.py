@@ -14,6 +14,7 @@ from ..ir.rules import SplitRuleError
 from ..layout import layout_of
 from ..locks import renewed_lock
 from ..modes import MODES
+from ..runtime.ahead import TooLong
 from ..runtime.plan.loops import NotNativeError
 from ..tensor import Tensor
 from .behind import PASSING, Behind, compile_backwards, why_failed
@@ -27,6 +28,7 @@ from .recording.kept_alive import give_back
 from .recording.outside import known_objects, unrepeatable, with_facts
 from .recording.recorded_run import Given, changing_modes, is_as_before, run_recorded
 from .recording.recorder import Recorder
+from .recording.recording import Recording
 from .replay.checks import make_accepts
 from .replay.ending import Overtaken
 from .replay.held import form_of, leaf_names_of, places_in, without_held
@@ -99,6 +101,7 @@ class Entry(Made):
         self._lock = renewed_lock()
         self.handed_out: list[Any] = []  # the numbers of the latest recording, referred to weakly
         self._serve: Callable[..., Any] | None = None
+        self.latest: Recording | None = None  # what the tree grew by last
         self.replays = self.routeless = 0  # the latter: native code did not recognise the next call
 
     # --- can it serve a call? -----------------------------------------------------------------------------------
@@ -199,6 +202,8 @@ class Entry(Made):
             self.places = dict(uses.places)  # all its paths are recorded with the same ones
         ways = self.places, {place.key for place in self.held}, uses.ran, call.appends
         guard = watch(self.owner.function, call.statics, *ways)
+        if guard.may_write_unseen:
+            MODES.deferral = None
         numbers = self.varying or uses.item_lines or guard.places or self.extents
         check_codes(guard.codes if numbers else ())
         return guard
@@ -254,6 +259,7 @@ class Entry(Made):
             return
         try:
             graft(self.root, found, self.signature, structure)
+            self.latest = found
         except Divergence as divergence:
             self.diverged = True
             recorder.unsupported(str(divergence))
@@ -376,7 +382,7 @@ class Entry(Made):
                 try:
                     collecting_rarely(self.compile)
                     give_back()
-                except NotReplayable:
+                except (NotReplayable, TooLong):
                     raise
                 except Exception as error:
                     log.debug("compilation failed", exc_info=True)

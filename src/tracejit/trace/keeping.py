@@ -26,6 +26,8 @@ log = logging.getLogger("tracejit")
 
 #: Signatures recorded in a row, none of which was met again, before recording becomes rare.
 CHURN = 64
+#: Why a call ran eagerly while another was recorded.
+BUSY = "another thread was recording"
 #: Those of them that are recorded at first sight: a recording costs several eager calls.
 STREAK = 16
 

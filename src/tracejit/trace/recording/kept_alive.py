@@ -19,6 +19,7 @@ from functools import cache
 from typing import Any
 
 from ...cuda.arrays import MODULES
+from ...deferred import Deferred
 from ...layout import layout_of
 from ...tensor import Tensor
 
@@ -71,7 +72,10 @@ class KeptAlive:
         if array is None and tensor._block is None:
             return  # emptied, and kept
         self.tensors.append(tensor)
-        nbytes = tensor.array.nbytes if array is None else array.nbytes
+        if type(tensor._block) is Deferred:
+            nbytes = tensor._block.layout.nbytes
+        else:
+            nbytes = tensor.array.nbytes if array is None else array.nbytes
         self.nbytes += nbytes
         self.recent += nbytes
         if self.nbytes > self.most_bytes:

@@ -22,7 +22,7 @@ from ...generated import define
 from ...runtime.native.native import loaded
 from ..numbers.places import Place, PlaceKey, place_of
 from .calls import current
-from .checks import Check, Read
+from .checks import Check, Contents, Read
 from .lists import Appended
 from .modules import Structure
 from .ran_codes import RanCodes, WideError
@@ -83,6 +83,11 @@ class StateGuard:
     def steady(self) -> Callable[[], bool]:
         """The same for the run that is recorded, which does not wait until the native runtime is loaded."""
         return self.holds if loaded() else _generate(self.checks)
+
+    @property
+    def may_write_unseen(self) -> bool:
+        """Can code reach memory of tensors besides the tensors, such as arrays of NumPy that share it?"""
+        return bool(self.limits) or any(type(check) is Contents for check in self.checks)
 
     def difference(self) -> str | None:
         """The first change in words (``"global 'scale' was 2.0 and is 3.0"``), or None.
