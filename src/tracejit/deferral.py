@@ -33,7 +33,7 @@ from .types import array_type
 __all__ = ["LEAST_BYTES", "Deferral"]
 
 #: Results and operands of fewer bytes are computed at once, unless they hang on what is put off.
-LEAST_BYTES = 1 << 16
+LEAST_BYTES = 1 << 18
 #: How often what was put off had to be computed on the way, until it is clear that this will go on.
 MOST_INTERRUPTIONS = 4
 #: What eager code takes for an operation, for a byte of it, and for a multiplication of a product, in seconds.

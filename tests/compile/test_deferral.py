@@ -66,7 +66,7 @@ def test_a_look_computes_all_that_waits_in_order(computed: list[str]) -> None:
 
 
 def test_small_operations_are_computed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deferral, "LEAST_BYTES", 1 << 16)
+    monkeypatch.setattr(deferral, "LEAST_BYTES", 1 << 18)
     seen: list[bool] = []
 
     def f(x: tj.Tensor, y: tj.Tensor) -> tuple[tj.Tensor, tj.Tensor]:
@@ -74,7 +74,7 @@ def test_small_operations_are_computed_at_once(monkeypatch: pytest.MonkeyPatch) 
         seen.extend((waits(a), waits(b), waits(b[:1].sum())))
         return a, b
 
-    first(f, tj.ones(3), tj.ones(1 << 14))
+    first(f, tj.ones(3), tj.ones(1 << 16))
     assert seen == [False, True, True]
 
 
