@@ -29,7 +29,7 @@ __all__ = ["record"]
 #: What the explanation of a recording says of its result then.
 SERVED = "; the result is the program's"
 #: How much longer than the eager work that waits it may take to make the program, which later calls need not do.
-PATIENCE = 4.0
+PATIENCE = 6.0
 #: About how long planning takes, for a program and for each of its statements, in seconds.
 _PER_PROGRAM, _PER_STATEMENT = 8e-3, 6e-4
 
