@@ -20,7 +20,7 @@ from tracejit.trace import first_call
 def of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """All operations are large enough, and no program is."""
     monkeypatch.setattr(deferral, "LEAST_BYTES", 0)
-    monkeypatch.setattr(first_call, "PATIENCE", 0.0)
+    monkeypatch.setattr(first_call, "WORTH", 1e9)
 
 
 def waits(x: tj.Tensor) -> bool:

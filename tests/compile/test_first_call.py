@@ -16,6 +16,7 @@ from tracejit.trace import first_call
 def served(monkeypatch: pytest.MonkeyPatch) -> None:
     """All operations are put off, and the program is asked whenever it can give the result."""
     monkeypatch.setattr(deferral, "LEAST_BYTES", 0)
+    monkeypatch.setattr(first_call, "WORTH", 0.0)
     monkeypatch.setattr(first_call, "PATIENCE", 1e9)
 
 

@@ -28,6 +28,8 @@ __all__ = ["record"]
 
 #: What the explanation of a recording says of its result then.
 SERVED = "; the result is the program's"
+#: The eager work that has to wait, as a part of the time that planning takes. With a warm store that is all it takes.
+WORTH = 0.4
 #: How much longer than the eager work that waits it may take to make the program, which later calls need not do.
 PATIENCE = 6.0
 #: About how long planning takes, for a program and for each of its statements, in seconds.
@@ -57,9 +59,9 @@ def record(
     try:
         result = [recorded(entry, tensors, args, kwargs, why)]
         MODES.deferral = None
-        patience = PATIENCE * deferral.seconds - _planning(entry)
-        if patience > 0.0 and _can_serve(entry, entry.latest):
-            _serve(entry, tensors, patience, result)
+        planning = _planning(entry)
+        if deferral.seconds > WORTH * planning and _can_serve(entry, entry.latest):
+            _serve(entry, tensors, PATIENCE * deferral.seconds - planning, result)
         return result[0]
     finally:
         entry.latest = None
