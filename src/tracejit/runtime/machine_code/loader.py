@@ -168,7 +168,9 @@ def _in_process(name: str) -> int:
     for library in (ctypes.pythonapi, ctypes.CDLL(None)):
         if hasattr(library, name):
             return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
-    return 0
+    from tracejit.runtime.machine_code.missing_functions import missing_function
+
+    return missing_function(name)
 
 
 def _check_foreign_format(object_code: bytes, symbol: str) -> None:
