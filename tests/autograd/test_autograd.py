@@ -203,6 +203,33 @@ def test_grad_returns_and_leaves_grad_alone():
     assert w.grad is None
 
 
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x: tj.nn.functional.pad(x, (1, 1)) ** 2,
+        lambda x: x.mean((1, 2)) ** 2,
+        lambda x: x.cumsum(1) ** 2,
+        lambda x: tj.cat([x, x], 1)[:, 1:] ** 2,
+    ],
+)
+def test_grad_gives_what_view_takes(use):
+    """Penalties on gradients call ``view`` on them, as PyTorch's have no gaps and repeat nothing."""
+    x = tj.randn(2, 3, 4, requires_grad=True)
+    (plain,) = tj.autograd.grad(use(x).sum(), x)
+    (tracked,) = tj.autograd.grad(use(x).sum(), x, create_graph=True)
+    compiled = tj.compile(lambda x: tj.autograd.grad(use(x).sum(), x)[0].view(2, -1))
+    for found in (plain, tracked, *(compiled(x) for _ in range(3))):
+        assert found.is_contiguous()
+        tj.testing.assert_close(found.view(2, -1), plain.reshape(2, -1))
+    tracked.view(2, -1).norm(2, dim=1).sum().backward()
+    assert x.grad is not None
+
+
+def test_grad_of_a_sum_is_one_element_many_times():
+    x = tj.randn(2, 3, requires_grad=True)
+    assert tj.autograd.grad(x.sum(), x)[0].stride() == (0, 0)
+
+
 def test_grad_of_intermediate_stops_there():
     x = leaf(1, 2)
     h = x * x

@@ -276,3 +276,49 @@ def test_backward_may_write_to_tensors_that_have_the_identity_of_one_that_is_gon
         compiled(x).backward()
         assert np.allclose(x.grad, np.prod(1.0 + 0.01 * np.arange(12)))
     assert compiled.stats.compiled_calls == 2, compiled.explain()
+
+
+class Adjoint(tj.autograd.Function):
+    """Steps of an equation whose backward takes gradients of single steps, with respect to parameters too."""
+
+    @staticmethod
+    def forward(ctx: Any, move: Any, y: Any, *weights: Any) -> Any:
+        ctx.move = move
+        with tj.no_grad():
+            steps = [y]
+            for _ in range(3):
+                steps.append(steps[-1] + 0.1 * move(steps[-1]))
+        ctx.save_for_backward(*steps[:-1], *weights)
+        return steps[-1]
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        *steps, weight, bias = ctx.saved_tensors
+        totals = [tj.zeros_like(weight), tj.zeros_like(bias)]
+        for y in reversed(steps):
+            with tj.enable_grad():
+                y = y.detach().requires_grad_(True)
+                after = y + 0.1 * ctx.move(y)
+                g, *parts = tj.autograd.grad(after, (y, weight, bias), g)
+            totals = [t + p for t, p in zip(totals, parts, strict=True)]
+        return None, g, *totals
+
+
+def test_backward_takes_gradients_of_parameters_that_it_saved() -> None:
+    tj.manual_seed(0)
+    move = tj.nn.Sequential(tj.nn.Linear(3, 3), tj.nn.Tanh())
+    found = []
+
+    def run(y: Any) -> Any:
+        return Adjoint.apply(move, y, *move.parameters()).square().sum()
+
+    compiled = tj.compile(run, strict=True)
+    for f in (run, compiled, compiled, compiled):
+        move.zero_grad()
+        y = tj.linspace(-1, 1, 6).view(2, 3).requires_grad_()
+        f(y).backward()
+        found.append([y.grad, *(p.grad for p in move.parameters())])
+    assert compiled.stats.compiled_calls == 2
+    for other in found[1:]:
+        for a, b in zip(found[0], other, strict=True):
+            tj.testing.assert_close(a, b)

@@ -183,7 +183,7 @@ class _Walk:
     def visit(self, node: Node, grads: Gradients) -> Sequence[Tensor | None]:
         """Run one node; the gradients of its inputs."""
         if self.recorder is not None:
-            self.recorder.backward_node(node)
+            self.recorder.backward_node(node, self.adds_to(node))
         if node.hooked:
             grads = self.run_prehooks(node, grads)
         if type(node) is AccumulateGrad:
@@ -253,6 +253,10 @@ class _Walk:
             if gradient is not None and (node, number) in self.capture:
                 self.captured[(node, number)] = gradient
 
+    def adds_to(self, leaf: Node) -> bool:
+        """Does what arrives at this leaf go into its ``.grad``?"""
+        return self.accumulates and (self.capture is None or (leaf, 0) in self.capture)
+
     def end(self, node: AccumulateGrad, grads: Gradients) -> None:
         """At a leaf: hooks, then capture or accumulate."""
         leaf = node.variable
@@ -264,7 +268,7 @@ class _Walk:
             return
         if self.capture is not None:
             self.take(node, grads)
-        if self.accumulates and (self.capture is None or (node, 0) in self.capture):
+        if self.adds_to(node):
             gradient = grads.pop()
             assert gradient is not None
             arrive(leaf, gradient, self.create_graph)

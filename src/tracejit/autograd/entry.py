@@ -10,6 +10,7 @@ import numpy as np
 from ..cuda.arrays import MODULES, placed
 from ..errors import ArgumentError, ArgumentValueError, AutogradError
 from ..modes import MODES
+from ..ops.elementwise import clone
 from ..ops.source import full
 from . import engine
 from .node import Edge, Node
@@ -114,7 +115,24 @@ def grad(
         )
     if materialize_grads:
         found = [_zeros(x) if g is None else g for g, x in zip(found, wanted, strict=True)]
-    return tuple(found)
+    return tuple(map(_laid_out, found))
+
+
+def _laid_out(gradient: Tensor | None) -> Tensor | None:
+    """A gradient without gaps, parts that repeat, or elements that run backwards: code calls ``view`` on gradients.
+
+    Dimensions may be in any order, and one element may stand for all, as in PyTorch.
+    """
+    array = None if gradient is None else gradient._array
+    if array is None or array.flags.c_contiguous:
+        return gradient
+    expected = array.itemsize
+    strides = sorted((stride, n) for stride, n in zip(array.strides, array.shape, strict=True) if n > 1)
+    for stride, n in strides:
+        if stride != expected:
+            return clone(gradient) if any(stride for stride, _ in strides) else gradient
+        expected *= n
+    return gradient
 
 
 def _batches(outputs: tuple[Any, ...], gradients: Any) -> list[tuple[Any, ...]]:

@@ -338,13 +338,13 @@ class FunctionsInside:
         if self.trial is not None and not self.inside(tensor):
             self.stop_trial("touches the .grad of a tensor")
 
-    def trial_visits(self, node: Node) -> None:
-        """A backward pass in backward is about to run ``node``."""
+    def trial_visits(self, node: Node, adds: bool) -> None:
+        """A backward pass in backward is about to run ``node``; ``adds`` if what arrives at leaves stays there."""
         trial = self.trial
         if trial is None:
             return
         if isinstance(node, AccumulateGrad):
-            if not self.inside(node.variable) or id(node.variable) in trial.before:
+            if adds and (not self.inside(node.variable) or id(node.variable) in trial.before):
                 self.stop_trial("adds to the gradients of tensors")
         elif node.sequence < trial.first:
             self.stop_trial("runs a backward pass through what was there before")

@@ -163,9 +163,9 @@ class GradientsInside(FunctionsInside, HooksInside, TapeInside, FlagsInside):
 
     # --- backward passes -----------------------------------------------------------------------------------------
 
-    def backward_node(self, node: Node) -> None:
-        """A backward pass is about to run ``node``."""
-        self.trial_visits(node)
+    def backward_node(self, node: Node, adds: bool) -> None:
+        """A backward pass is about to run ``node``, and to add to its ``.grad`` if it is a leaf and ``adds``."""
+        self.trial_visits(node, adds)
         self.freeing = True
         if isinstance(node, AccumulateGrad):
             self._leaf(node)
