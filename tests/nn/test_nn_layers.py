@@ -63,6 +63,9 @@ def test_embedding():
     out.sum().backward()
     assert table.weight.grad[:, 0].tolist() == [1.0, 2.0, 0.0, 0.0, 0.0]
     assert repr(table) == "Embedding(5, 3, padding_idx=4)"
+    other = tj.nn.Embedding(5, 3, max_norm=1.5, norm_type=1, scale_grad_by_freq=True, sparse=True)
+    shown = "Embedding(5, 3, max_norm=1.5, norm_type=1, scale_grad_by_freq=True, sparse=True)"
+    assert repr(other) == shown
     with pytest.raises(AssertionError, match="Padding_idx must be within num_embeddings"):
         nn.Embedding(3, 2, padding_idx=5)
     with pytest.raises(IndexError):

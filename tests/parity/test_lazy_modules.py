@@ -21,6 +21,9 @@ CASES = [
     ("LazyBatchNorm1d()", (4, 3)),
     ("LazyBatchNorm2d(eps=1e-3, affine=False)", (2, 3, 4, 4)),
     ("LazyInstanceNorm2d(affine=True, track_running_stats=True)", (2, 3, 4, 4)),
+    ("LazyInstanceNorm1d()", (2, 3, 4)),
+    ("LazyInstanceNorm2d(1e-3, 0.2, False)", (2, 3, 4, 4)),
+    ("LazyInstanceNorm3d(affine=False, track_running_stats=False)", (2, 3, 2, 2, 2)),
 ]
 
 
@@ -28,6 +31,10 @@ CASES = [
 @pytest.mark.parametrize(("code", "shape"), CASES)
 def test_lazy_layers_become_what_pytorchs_do(code: str, shape: tuple[int, ...]) -> None:
     sides = [eval(f"nn.{code}", {"nn": t.nn}) for t in (tj, torch)]
+    assert repr(sides[0]) == repr(sides[1])
+    assert list(sides[0].state_dict()) == list(sides[1].state_dict())
+    for name in ("in_features", "in_channels", "num_features", "kernel_size", "eps", "affine"):
+        assert getattr(sides[0], name, None) == getattr(sides[1], name, None)
     known = [list(m.parameters()) for m in sides]
     assert len(known[0]) == len(known[1])
     optimizers = [

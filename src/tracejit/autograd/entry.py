@@ -9,6 +9,7 @@ import numpy as np
 
 from ..cuda.arrays import MODULES, placed
 from ..errors import ArgumentError, ArgumentValueError, AutogradError
+from ..layout import layout_of
 from ..modes import MODES
 from ..ops.elementwise import clone
 from ..ops.source import full
@@ -123,11 +124,12 @@ def _laid_out(gradient: Tensor | None) -> Tensor | None:
 
     Dimensions may be in any order, and one element may stand for all, as in PyTorch.
     """
-    array = None if gradient is None else gradient._array
-    if array is None or array.flags.c_contiguous:
+    layout = None if gradient is None else layout_of(gradient)
+    if layout is None or layout.is_contiguous:
         return gradient
-    expected = array.itemsize
-    strides = sorted((stride, n) for stride, n in zip(array.strides, array.shape, strict=True) if n > 1)
+    expected = 1
+    steps = zip(layout.strides, layout.spec.shape, strict=True)
+    strides = sorted((stride, n) for stride, n in steps if n > 1)
     for stride, n in strides:
         if stride != expected:
             return clone(gradient) if any(stride for stride, _ in strides) else gradient

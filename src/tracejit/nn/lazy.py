@@ -68,6 +68,10 @@ class UninitializedBuffer(Buffer):
         return "<UninitializedBuffer>"
 
 
+#: Attributes that count what the first input tells; zero until then.
+_SIZES = ("in_features", "in_channels", "num_features")
+
+
 class _Lazy:
     """Becomes the layer ``becomes`` once it knows the size of its input.
 
@@ -84,12 +88,17 @@ class _Lazy:
         Module.__init__(self)
         object.__setattr__(self, "_arguments", (arguments, options))
         made = self._made(options.get("groups", 1))
+        for name, value in made.__dict__.items():
+            self.__dict__.setdefault(name, 0 if name in _SIZES else value)
         for name in self.names:
             known = getattr(made, name, None) is not None
             self.register_parameter(name, UninitializedParameter() if known else None)
         for name in self.statistics:
             known = getattr(made, name, None) is not None
             self.register_buffer(name, UninitializedBuffer() if known else None)
+        for name, buffer in made._buffers.items():
+            if name not in self._buffers:  # the count of batches has its shape already
+                self.register_buffer(name, buffer)
 
     def _made(self: Any, size: int) -> Module:
         """The layer for inputs of a size, which is its first argument."""
@@ -164,10 +173,12 @@ class LazyLinear(_Lazy, linear.Linear):
 
 
 def _lazy(name: str, becomes: Any, rank: int | None, **members: Any) -> Any:
-    """The lazy form of a layer."""
+    """The lazy form of a layer; one with running statistics has them, and weights, unless it is told otherwise."""
+    usual = {"affine": 2, "track_running_stats": 3} if "statistics" in members else {}
 
     def begin(self: Any, *args: Any, **options: Any) -> None:
-        self._wait(args, options)
+        left_out = {option: True for option, place in usual.items() if len(args) <= place}
+        self._wait(args, {**left_out, **options})
 
     base = _Lazy if rank is None else _LazyChannels
     words = f"{becomes.__name__} whose number of channels is that of the first input."

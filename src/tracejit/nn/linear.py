@@ -275,8 +275,15 @@ class Embedding(Module):
 
     def extra_repr(self) -> str:
         """Sizes and what is not the default."""
-        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
-        return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
+        defaults = {
+            "padding_idx": None,
+            "max_norm": None,
+            "norm_type": 2,
+            "scale_grad_by_freq": False,
+            "sparse": False,
+        }
+        shown = [f"{k}={getattr(self, k)}" for k, v in defaults.items() if getattr(self, k) != v]
+        return ", ".join([f"{self.num_embeddings}, {self.embedding_dim}", *shown])
 
 
 def _row(padding_idx: int | None, rows: int) -> int | None:
