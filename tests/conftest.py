@@ -105,3 +105,19 @@ def built(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> An
         return Loaded(llvm.compile_source(source, "k"), "k")
 
     return build
+
+
+@pytest.fixture
+def computed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of operations that a recorded run put off, in the order in which they are computed."""
+    from tracejit.deferred import Deferred
+
+    names: list[str] = []
+    compute = Deferred.compute
+
+    def listed(self: Any) -> None:
+        names.append(self.op.name)
+        compute(self)
+
+    monkeypatch.setattr(Deferred, "compute", listed)
+    return names

@@ -48,8 +48,8 @@ def record(
 
     >>> import tracejit as tj
     >>> f = tj.compile(lambda x: (x * 0.25).exp().sum())
-    >>> f(tj.zeros(1 << 22)), f.stats.recordings
-    (tensor(4194304.), 1)
+    >>> f(tj.zeros(1 << 24)), f.stats.recordings
+    (tensor(16777216.), 1)
     >>> SERVED in str(f.explain())
     True
     """

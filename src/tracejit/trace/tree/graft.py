@@ -145,18 +145,24 @@ class _Place:
 
 
 def _follow(root: Segment, path: Sequence[Any]) -> tuple[_Place, list[Any]]:
-    """Go down the tree as far as it knows a path; what is left of it, and statements that wait for numbers."""
+    """Go down the tree as far as it knows a path; what is left of it, and statements that wait for numbers.
+
+    Numbers that the path had before, and the tree has not, come with what is left: earlier runs had no use for them.
+    """
     place = _Place(root, None, None if root.empty else root)
     first = 0
     waiting: list[Value] = []
+    numbers: list[Number] = []
+    known_numbers: set[int] = set()
     for i, statement in enumerate(path):
         if place.segment is None:
             break
         if not _is_end(statement):
-            if isinstance(statement, Value):
-                waiting.append(statement)
+            kind: list[Any] = waiting if isinstance(statement, Value) else numbers
+            kind.append(statement)
             continue
         known, number_only = place.segment, isinstance(statement, NumberGuard)
+        known_numbers.update(map(id, known.numbers))
         _check_end(known, statement)
         if not number_only and {*map(id, known.statements)} != {*map(id, waiting)}:
             raise Divergence("other operations ran than in an earlier run")
@@ -164,7 +170,8 @@ def _follow(root: Segment, path: Sequence[Any]) -> tuple[_Place, list[Any]]:
         depth = known.depth + (not isinstance(statement, _Choice))
         place = _Place(known, outcome, known.children.get(outcome), depth, statement)
         first, waiting = i + 1, waiting if number_only else []
-    left = list(path[first:])
+    known_numbers.update(map(id, path[first:]))
+    left = [*(x for x in numbers if id(x) not in known_numbers), *path[first:]]
     return place, [*waiting, *left] if place.segment is None else left
 
 
