@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from .cuda.arrays import MODULES
+from .cuda.arrays import MODULES, is_on_device
 from .deferred import Deferred
 from .layout import contiguous_layout, intern_layout
 from .locks import renewed_rlock
@@ -94,7 +94,7 @@ class Deferral:
 
     def take(self, op: Op, operands: tuple[Any, ...], attributes: dict[str, Any]) -> Tensor | None:
         """The result of an operation that is put off; None for one that has to be computed at once."""
-        if self.interruptions > MOST_INTERRUPTIONS or MODULES or not _is_plain_recording():
+        if self.interruptions > MOST_INTERRUPTIONS or not _is_plain_recording():
             return None
         found = _taken(operands)
         if found is None:
@@ -105,7 +105,7 @@ class Deferral:
             if shown is None:
                 return None
             if shown:
-                return self._view(op, operands[0], given, attributes)
+                return _placed(self._view(op, operands[0], given, attributes), operands)
         key = (op, *[type(k) if type(k) in _NUMBERS else k for k in kinds], *attributes.values())
         cost = self.known.get(key)
         if cost is None:
@@ -119,7 +119,7 @@ class Deferral:
         block = Deferred(self, op, given, attributes, cost.layout)
         block.versions = [(x._writes, x._writes.value) for x in operands if isinstance(x, Tensor)]
         self._wait(block, cost.seconds)
-        return _shown(block)
+        return _placed(_shown(block), operands)
 
     def _view(self, op: Op, source: Tensor, given: list[Any], attributes: dict[str, Any]) -> Tensor:
         """A view of what is put off."""
@@ -185,7 +185,10 @@ def _taken(operands: tuple[Any, ...]) -> tuple[list[Any], list[Any], bool] | Non
         elif x._run_time_type is not None or (ANY[0] and x.is_meta):
             return None
         else:
-            given.append(x.array)
+            array = x.array
+            if MODULES and is_on_device(array):
+                return None
+            given.append(array)
         kinds.append(x.spec)
     return kinds, given, later
 
@@ -194,6 +197,13 @@ def _shown(block: Deferred) -> Tensor:
     """A tensor of what is put off."""
     out = Tensor._wrap(None)
     out._block, out._type, out._layout = block, block.layout.spec, block.layout
+    return out
+
+
+def _placed(out: Tensor, operands: tuple[Any, ...]) -> Tensor:
+    """A result on the host: by nobody's wish if that holds for all that it is made of."""
+    if MODULES and all(x._unplaced for x in operands if isinstance(x, Tensor)):
+        out._unplaced = True
     return out
 
 
