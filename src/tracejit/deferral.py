@@ -19,7 +19,7 @@ import numpy as np
 
 from .cuda.arrays import MODULES, is_on_device
 from .deferred import Deferred
-from .layout import contiguous_layout, intern_layout
+from .layout import array_layout, contiguous_layout, intern_layout
 from .locks import renewed_rlock
 from .meta import ANY
 from .modes import MODES
@@ -124,13 +124,8 @@ class Deferral:
     def _view(self, op: Op, source: Tensor, given: list[Any], attributes: dict[str, Any]) -> Tensor:
         """A view of what is put off."""
         found = op.evaluate([given[0].without_memory()], attributes)
-        kind = array_type(found.shape, found.dtype)
-        if found.flags.c_contiguous:
-            layout = contiguous_layout(kind)
-        else:
-            size = kind.dtype.itemsize
-            layout = intern_layout(kind, tuple([s // size for s in found.strides]))
-        block = Deferred(self, op, given, attributes, layout)
+        lies = array_layout(found)
+        block = Deferred(self, op, given, attributes, intern_layout(lies.spec, lies.strides))
         block.meta = found
         self._wait(block, 0.0)
         out = _shown(block)

@@ -89,16 +89,11 @@ def _otherwise(
         return None
     if MODES.inference and out._base is None:
         out._inference = True
-    tracked = any(_counts(x) for x in operands if isinstance(x, Tensor))
+    tracked = any(x.requires_grad for x in operands if isinstance(x, Tensor))
     if tracked and op.grads and MODES.grad and out.spec.dtype.is_differentiable:
         OpNode.record(op, given or operands, attributes, out)
     recorder.record(op, given or operands, attributes, out, given is not None)
     return out
-
-
-def _counts(x: Tensor) -> bool:
-    """Does a tensor, or what it is a view of, require grad?"""
-    return x._requires_grad or (x._base is not None and x._base._requires_grad)
 
 
 def _elsewhere(

@@ -156,8 +156,8 @@ class InfoMethods(TensorCore):
     def stride(self, dim: int | None = None) -> Any:
         """Distance in elements between neighbours, along each dimension or one."""
         _lies(self)
-        if type(self._block) is Deferred and self._layout is not None:
-            strides = self._layout.strides
+        if type(self._block) is Deferred:
+            strides = self._block.layout.strides
         elif self._array is None or not self.spec.numel:  # NumPy's are zeros where there is nothing
             strides = self.spec.contiguous_strides()
         else:
@@ -167,8 +167,8 @@ class InfoMethods(TensorCore):
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """True when the elements lie in memory row by row without gaps."""
-        if type(self._block) is Deferred and self._layout is not None:
-            found = bool(self._layout.is_contiguous)
+        if type(self._block) is Deferred:
+            found = bool(self._block.layout.is_contiguous)
         else:
             found = self._array is None or bool(self._array.flags.c_contiguous)
         return found if MODES.recorder is None else MODES.recorder.is_row_major(self, found)

@@ -85,11 +85,7 @@ def _can_serve(entry: Entry, found: Recording | None) -> bool:
 
 def _planning(entry: Entry) -> float:
     """About how long it takes to plan the program, in seconds."""
-    count, segments = 0, [entry.root]
-    while segments:
-        segment = segments.pop()
-        count += len(segment.statements)
-        segments.extend(segment.children.values())
+    count = sum(len(segment.statements) for segment in entry.root.segments())
     return _PER_PROGRAM + _PER_STATEMENT * count
 
 
