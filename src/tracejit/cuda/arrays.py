@@ -204,6 +204,8 @@ def byte_bounds(array: Any) -> tuple[int, int]:
     3
     """
     low = high = address_of(array)
+    if array.flags.c_contiguous:
+        return low, low + array.nbytes
     if array.size:
         for n, step in zip(array.shape, array.strides, strict=True):
             low, high = low + min(0, (n - 1) * step), high + max(0, (n - 1) * step)

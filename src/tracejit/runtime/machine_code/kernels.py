@@ -58,6 +58,7 @@ def identity(source: str) -> str:
     return _COMMENT.sub("", source)
 
 
+@lru_cache(maxsize=512)  # plans ask several times, for every group that is like another
 def kernel_key(source: str) -> str:
     """Content address of a function's machine code."""
     return hashlib.sha256(f"{versions()}|{identity(source)}".encode()).hexdigest()

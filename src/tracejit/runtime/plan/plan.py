@@ -10,7 +10,8 @@ from ...codegen.cpu.along import goes_along, write_along
 from ...codegen.cpu.complex import computes_pairs, write_pairs
 from ...codegen.cpu.kernel import write_kernel
 from ...codegen.cpu.scatter import scatters, write_scatter
-from ...codegen.kernel import KernelCode, Number, Pointer, Scratch, kernel_name
+from ...codegen.equal_groups import EqualGroups
+from ...codegen.kernel import KernelCode, Number, Pointer, Scratch
 from ...codegen.nest import Layout, index_source
 from ...extents import is_symbolic
 from ...ir.graph import Graph, Value
@@ -238,10 +239,9 @@ class Planner:
 
     def compiling(self) -> Ahead:
         """Print the kernels of all groups, and have those that are new compiled while their steps are planned."""
-        for step in self.schedule.steps:
-            if isinstance(step, Group):
-                outputs, name = self.schedule.outputs[step], kernel_name(step)
-                self.codes[step] = write_kernel(step, outputs, self.layouts, name, self.overwrites)
+        equal = EqualGroups(write_kernel, self.layouts, self.overwrites)
+        for step in self.schedule.groups:
+            self.codes[step] = equal.write(step, self.schedule.outputs[step])
         self.ahead = kernels.compiling(self.codes.values(), missing_modules(self.schedule))
         return self.ahead
 

@@ -38,7 +38,8 @@ class Regions:
             self.known, self.made_at = 0, REPLACED[0]
         self._measure(tensor_of)
         first, last = self.ends[:, : self.known]
-        return [self.keys[i] for i in np.flatnonzero((first < high) & (last > low))]
+        found = ((first < high) & (last > low)).nonzero()[0]
+        return [self.keys[i] for i in found.tolist()]
 
     def _measure(self, tensor_of: Callable[[int], Any]) -> None:
         """Where tensors lie that were not looked at yet."""

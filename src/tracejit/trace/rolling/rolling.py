@@ -96,6 +96,8 @@ def _roll(record: Record, plannable: Callable[[Value], bool]) -> Rolled | None:
             refused.add((found.loop.start, found.loop.period))
             record.owner = [None] * len(record.members)
             continue
+        if not loops and not demand.joins:
+            break
         writer = Writer(demand)
         writer.run(order)
         mapping = {v: writer.get(v) for v in record.kept}

@@ -212,7 +212,7 @@ class SymbolicTree:
                     self._present(root)
                     self.symbols.late(self.signature.extents)
                 for source in self.signature.sources:
-                    self.symbols.source(source.value, strides.get(source.value))
+                    self.symbols.source(source, strides.get(source.value))
                 self._mirror(root)
             self.decisions += decisions
             made = self.symbols.made

@@ -39,6 +39,7 @@ class Sizes:
     met: list[int]
     marks: list[bool]  # of all numbers in order: is it one of these?
     given: Iterator[bool] | None  # the marks of another structure, whose sizes are sizes here too
+    shapes: dict[Shape, int] = field(default_factory=dict)  # of state, by the first that has each
 
 
 @dataclass
@@ -102,11 +103,32 @@ def form_key(inputs: Sequence[Value], statements: Sequence[Value], results: Sequ
 
 def _source_key(source: Source, strides: Shape | None, sizes: Sizes) -> Any:
     kind = source.value.spec
-    extents = _sizes_key(kind.shape, sizes)
+    extents = _shape_key(source, sizes)
     lie = None if strides is None else stride_pattern(plain(kind.shape), strides)
     if lie is not None and lie[0] == "free":
         sizes.met.extend(s for s in strides or () if s >= SMALLEST)
     return source.kind, source.position, source.value.name, kind.dtype.short, extents, lie
+
+
+def _shape_key(source: Source, sizes: Sizes) -> Any:
+    """The extents of an input, or which earlier one has the same."""
+    shape = source.value.spec.shape
+    if not is_shared(source):
+        return _sizes_key(shape, sizes)
+    if shape in sizes.shapes:
+        return sizes.shapes[shape]
+    sizes.shapes[shape] = len(sizes.shapes)
+    return _sizes_key(shape, sizes)
+
+
+def is_shared(source: Source) -> bool:
+    """Is this state, which has the sizes of what is shaped alike, as long as that lasts?
+
+    Weights of equal layers, their gradients and what an optimizer keeps of them do not come to differ one by one.
+    Arguments do: a square matrix tells nothing about the next one.
+    """
+    shape = source.value.spec.shape
+    return source.kind in ("captured", "gradient") and bool(shape) and not has_extents(shape)
 
 
 def _statement_key(value: Value, numbers: dict[Value, int], sizes: Sizes) -> Any:
@@ -255,14 +277,20 @@ class Symbols:
         self.made: dict[Value, tuple[int, ...]] = {}  # the symbols met at each recorded value
         self.strides: dict[Value, Shape] = {}
         self.told = Mapped(registry)
+        self.shapes: dict[Shape, Shape] = {}  # of state
 
-    def source(self, value: Value, strides: Shape | None) -> None:
+    def source(self, source: Source, strides: Shape | None) -> None:
         """An input, and how it lies."""
+        value = source.value
         if value in self.mapping:
             return
         numbers: list[int] = []
         kind = value.spec
-        shape = self.replaced(kind.shape, numbers)
+        shape = self.shapes.get(kind.shape) if is_shared(source) else None
+        if shape is None:
+            shape = self.replaced(kind.shape, numbers)
+            if is_shared(source):
+                self.shapes[kind.shape] = shape
         new = self.mapping[value] = Value(TensorType(shape, kind.dtype), name=value.name)
         if strides is not None:
             pattern = stride_pattern(plain(kind.shape), strides)
