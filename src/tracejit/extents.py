@@ -19,7 +19,6 @@ a decision too, so nothing can be frozen unseen.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -27,7 +26,16 @@ from typing import Any
 from . import polynomial
 from .plain_number import PlainNumber
 from .polynomial import Terms
-from .symbols import RELATIONS, SMALLEST, Decision, Symbol, known_sign, told_low
+from .symbols import (
+    OPERATORS,
+    RELATIONS,
+    SMALLEST,
+    Decision,
+    Symbol,
+    known_sign,
+    note_equal,
+    told_low,
+)
 from .varying import is_varying
 
 
@@ -49,6 +57,9 @@ class Extents:
     def __init__(self) -> None:
         self.symbols: Any = []
         self.functions: dict[str, Callable[..., Any]] = {}
+        self.equal: dict[
+            int, int
+        ] = {}  # from symbols to earlier ones that they were found equal to
         self.decisions: dict[tuple[Terms, str], Decision] = {}
         self._interned: dict[Terms, Extent] = {}
         self._made: dict[Any, Any] = {}
@@ -102,11 +113,8 @@ class Extents:
         found: Extent | None = self._made.get(text)
         if found is None:
             found = self._made[text] = self._new(value, low)
-            symbol = self.symbols[-1]
-            symbol.statement, symbol.needs = (
-                f"n{len(self.symbols) - 1} = {text}",
-                symbols_of(needs),
-            )
+            symbol, statement = self.symbols[-1], f"n{len(self.symbols) - 1} = {text}"
+            symbol.statement, symbol.needs = statement, symbols_of(needs)
         return found
 
     def extent(self, terms: Terms) -> Any:
@@ -129,6 +137,8 @@ class Extents:
         key = (extent.terms, relation)
         if key not in self.decisions:
             self.decisions[key] = Decision(extent, relation, outcome)
+            if outcome and relation == "==" and not extent.is_told:
+                note_equal(self.equal, extent.terms)
         return outcome
 
     def pin(self, extent: Extent) -> None:
@@ -293,10 +303,10 @@ def _binary(operator: str, a: Any, b: Any) -> Any:
     scope: Extents = a.scope if first else b.scope
     if scope.closed or (first and second and a.scope is not b.scope):
         a, b = settled(a), settled(b)
-        return _OPERATORS[operator](a, int(b) if type(a) is type(b) is Extent else b)
+        return OPERATORS[operator](a, int(b) if type(a) is type(b) is Extent else b)
     other = b if first else a
     if is_varying(other) or isinstance(other, float):  # before it is looked up: 2.0 equals 2
-        return _OPERATORS[operator](*(x.as_number() if type(x) is Extent else x for x in (a, b)))
+        return OPERATORS[operator](*(x.as_number() if type(x) is Extent else x for x in (a, b)))
     if type(other) is not Extent and not isinstance(other, int):
         return NotImplemented
     key = (operator, a.terms if first else a, b.terms if second else b)
@@ -328,16 +338,6 @@ def _divided(scope: Extents, operator: str, a: Any, b: Any) -> Any:
     positive = low_of(b) is not None and low_of(b) > 0  # type: ignore[operator]
     low = 0 if positive and (operator == "%" or (low_of(a) or 0) > 0) else None
     return scope.define(f"({text_of(a)}) {operator} ({text_of(b)})", value, low, a, b)
-
-
-#: For what is a plain number by now.
-_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "//": operator.floordiv,
-    "%": operator.mod,
-}
 
 
 def settled(x: Any) -> Any:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .polynomial import Terms
+
 if TYPE_CHECKING:
     from .extents import Extent
 
@@ -48,6 +50,14 @@ def told_low(value: int) -> int:
     return min(value, SMALLEST)
 
 
+#: For what is a plain number by now.
+OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+    "%": operator.mod,
+}
 #: How sizes are compared, by the name of the relation.
 RELATIONS: dict[str, Callable[[Any, Any], bool]] = {
     "==": operator.eq,
@@ -67,3 +77,29 @@ def known_sign(gap: Extent, relation: str) -> bool | None:
     if opposite.low is not None and opposite.low > 0:
         return relation != "=="
     return None
+
+
+def note_equal(equal: dict[int, int], terms: Terms) -> None:
+    """Two symbols whose difference is zero are equal: the later one leads to the earlier one.
+
+    >>> from tracejit.extents import Extents
+    >>> sizes = Extents()
+    >>> a, b, c = (sizes.symbol(6) for _ in range(3))
+    >>> b == c, a == b
+    (True, True)
+    >>> sizes.equal, first_equal(sizes.equal, 2)
+    ({2: 1, 1: 0}, 0)
+    """
+    if len(terms) == 2:
+        (one, factor), (other, opposite) = terms
+        if len(one) == len(other) == 1 and factor == -opposite:
+            first, second = sorted((first_equal(equal, one[0]), first_equal(equal, other[0])))
+            if first != second:
+                equal[second] = first
+
+
+def first_equal(equal: dict[int, int], number: int) -> int:
+    """The first of the symbols that this one was found equal to."""
+    while number in equal:
+        number = equal[number]
+    return number
