@@ -87,8 +87,8 @@ def note_equal(equal: dict[int, int], terms: Terms) -> None:
     >>> a, b, c = (sizes.symbol(6) for _ in range(3))
     >>> b == c, a == b
     (True, True)
-    >>> sizes.equal, first_equal(sizes.equal, 2)
-    ({2: 1, 1: 0}, 0)
+    >>> sizes.equal
+    {2: 1, 1: 0}
     """
     if len(terms) == 2:
         (one, factor), (other, opposite) = terms
@@ -99,7 +99,11 @@ def note_equal(equal: dict[int, int], terms: Terms) -> None:
 
 
 def first_equal(equal: dict[int, int], number: int) -> int:
-    """The first of the symbols that this one was found equal to."""
+    """The first of the symbols that this one was found equal to.
+
+    >>> [first_equal({2: 1, 1: 0}, number) for number in (2, 3)]
+    [0, 3]
+    """
     while number in equal:
         number = equal[number]
     return number

@@ -54,7 +54,15 @@ class Island(Keys):
 
 
 def copied(group: Group, ours: Mapping[Value, Value]) -> Group:
-    """``group`` on the values that ``ours`` has for its own."""
+    """``group`` on the values that ``ours`` has for its own.
+
+    >>> from tracejit.ir import parse
+    >>> graph = parse("graph f(x: f32[8]) { %0: f32[8] = exp(x) %1: f32[8] = neg(%0) return %1 }")
+    >>> one, other = graph.values
+    >>> group = Group([8], None, [one], {one: (0,)}, {one: "full"}, {graph.inputs[0]: (0,)})
+    >>> [x.op.name for x in copied(group, {one: other, graph.inputs[0]: one}).externals]
+    ['exp']
+    """
     return Group(
         list(group.domain),
         group.reduced,
