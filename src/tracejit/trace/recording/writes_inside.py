@@ -17,6 +17,8 @@ from ...passes.fusion.groups import is_view
 from ...passes.gradient.gradient import is_selected
 from ...tensor import Tensor
 from ...tensor_core import Version
+from ..rounds.rounds import Wrote
+from ..sizes.found_sizes import user_line
 from .kept_alive import KeptAlive
 from .outside import overlaps_itself
 from .parts_inside import PartsInside
@@ -49,6 +51,8 @@ class WritesInside(PartsInside, UnseenWrites):
     layout_read: Callable[[Tensor], None]
     path: dict[Any, None]
     not_in_rounds: Callable[[], None]
+    rounds: Any
+    line: tuple[str, int] | None
     may_be_saved: Callable[..., bool]
     can_be_written: Callable[[Tensor, Sequence[Step]], bool]
     leave_behind: Callable[[Tensor, Value], None]
@@ -74,7 +78,8 @@ class WritesInside(PartsInside, UnseenWrites):
                 self._assign(tensor, new)
 
     def _assign(self, tensor: Tensor, new: Tensor) -> None:
-        self.not_in_rounds()
+        if self.parts or any(x._requires_grad or x._flows for x in (tensor, new)):
+            self.not_in_rounds()
         self.overwritten = True
         value = self.value_of(new)
         version = tensor._writes
@@ -90,6 +95,7 @@ class WritesInside(PartsInside, UnseenWrites):
         if not self.can_be_written(tensor, steps):
             return
         if detached:
+            self.not_in_rounds()
             goes_on |= self.goes_on(tensor) and not (new._requires_grad and MODES.grad)
             apart = version is not tensor._writes
             value = self._through_alias(tensor, viewed if apart else None, value, new)
@@ -99,6 +105,7 @@ class WritesInside(PartsInside, UnseenWrites):
         if not itself:
             value = self._copied(value)
         self.alive.append(new)
+        earlier = self.write_counts.get(id(tensor))
         if id(tensor) in self.external:
             into_tape = new._requires_grad and MODES.grad and not detached
             self.write_outside(tensor, into_tape, MODES.grad and not detached)
@@ -114,6 +121,9 @@ class WritesInside(PartsInside, UnseenWrites):
         if MODES.grad and not detached and tensor.requires_grad and not new._requires_grad:
             after = self._still_tracked(before, after, steps)
         self.roots[id(tensor)] = self.continues(after, before) if goes_on else after
+        if self.rounds is not None:
+            line = self.line or user_line()
+            self.rounds.wrote(Wrote(viewed, tensor, steps, new, line, before, earlier))
 
     def data_set(self, tensor: Tensor, new: Tensor) -> None:
         """``tensor.data = new`` is about to happen: it gets the memory of ``new``."""

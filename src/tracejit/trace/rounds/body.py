@@ -10,11 +10,13 @@ from ...dtypes import int64
 from ...ir.builder import Builder, Occurrences
 from ...ir.graph import Graph, Value
 from ...ops import elementwise
+from ...ops.inverse import write
+from ...ops.selection import Selected
 from ...ops.table import Movement, Op
 from ...tensor import Tensor
 from ...types import TensorType
 from ..rolling.tree import is_native
-from .rounds import Ran, Relation, Rounds
+from .rounds import Ran, Relation, Rounds, Wrote
 
 if TYPE_CHECKING:
     from ..recording.recorder import Recorder
@@ -54,6 +56,8 @@ class Body:
         self.same = {id(x) for x in relation.fixed}
         self.outside = {id(x) for x, _ in islice(recorder.external.values(), self.first.external)}
 
+        #: The tensors that a round writes to: what they, and views of them, hold hangs on when it is read.
+        self.changing = {id(e.origin) for e in self.events if isinstance(e, Wrote)}
         for number, (x, _) in enumerate(relation.pairs):
             self.inside[id(x)] = self.builder.input(f"carried{number}", x.spec)
 
@@ -73,9 +77,23 @@ class Body:
     def written(self) -> list[Value]:
         """What is carried on, after all ops are written down."""
         for event in self.events:
-            assert isinstance(event, Ran)
-            self.inside[id(event.out)] = self.op(event)
+            if isinstance(event, Wrote):
+                self.write(event)
+            else:
+                assert isinstance(event, Ran)
+                self.inside[id(event.out)] = self.op(event)
         return [self.operand(x) for _, x in self.relation.pairs]
+
+    def write(self, event: Wrote) -> None:
+        """One write: from here on another value stands for the tensor."""
+        base, new = self.operand(event.origin), self.operand(event.new)
+        before = len(self.builder.body)
+        with self.builder.writing():
+            after = written_through(base, event.steps, new)
+        made = self.builder.body[before:]
+        if after.spec != base.spec or not all(isinstance(v, Value) and is_native(v) for v in made):
+            raise KeptError
+        self.inside[id(event.origin)] = after
 
     def op(self, event: Ran) -> Value:
         """One op; as on the tape, equal computations stay apart."""
@@ -112,13 +130,41 @@ class Body:
 
     def operand(self, x: Tensor) -> Value:
         """What stands for a tensor in the body."""
+        if self.changing:
+            origin, steps = self.recorder.origin(x)
+            if origin is not x and id(origin) in self.changing:
+                return self.seen(self.operand(origin), steps)
         known = self.inside.get(id(x))
         if known is not None:
             return known
         if id(x) not in self.same and id(x) not in self.outside:
             raise KeptError  # it was made before, and nothing shows that it is the same in every round
+        if id(x) in self.changing:
+            raise KeptError  # it is written to, and not handed on
         self.check(x)
         value = self.recorder.value_of(x)
         if value not in self.fixed:
             self.fixed[value] = self.builder.input(f"fixed{len(self.fixed)}", value.spec)
         return self.fixed[value]
+
+    def seen(self, value: Value, steps: Sequence[Any]) -> Value:
+        """A view of what changes, as it is now."""
+        for op, attributes in steps:
+            if isinstance(op, Selected):
+                raise KeptError
+            value = self.builder.emit(op, (value,), attributes)
+            if not is_native(value):
+                raise KeptError
+        return value
+
+
+def written_through(base: Value, steps: Sequence[Any], new: Value) -> Value:
+    """``base`` after what is seen of it through ``steps`` was overwritten."""
+    if not steps:
+        return new
+    (op, attributes), rest = steps[0], steps[1:]
+    if isinstance(op, Selected):
+        raise KeptError
+    inner = written_through(op(base, **attributes), rest, new) if rest else new
+    result: Value = write(op, attributes, base, inner)
+    return result

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ...autograd.node import Edge, Node
 from ...tensor import Tensor
-from .rounds import Ran, Relation, Visit
+from .rounds import Event, Ran, Relation
 
 if TYPE_CHECKING:
     from ..recording.recorder import Recorder
@@ -77,10 +77,10 @@ class Ahead:
         self.found = found  # bits of results, by tensor
         self.parts: set[tuple[int, int]] = set()
 
-    def through(self, events: Sequence[Ran | Visit]) -> Ahead:
+    def through(self, events: Sequence[Event]) -> Ahead:
         """Go back through ``events``."""
         for event in reversed(events):
-            if isinstance(event, Visit) or event.shown or not event.out._requires_grad:
+            if not isinstance(event, Ran) or event.shown or not event.out._requires_grad:
                 continue
             bits = self.found.get(id(event.out), 0)
             if not bits:
@@ -94,7 +94,7 @@ class Ahead:
 
 
 def settles(
-    lineage: Lineage, body: Sequence[Ran | Visit], relation: Relation, results: Sequence[int]
+    lineage: Lineage, body: Sequence[Event], relation: Relation, results: Sequence[int]
 ) -> int | None:
     """The least number of rounds from which on histories are alike; None where there is none.
 
@@ -107,7 +107,7 @@ def settles(
 
 
 def _rounds_back(
-    lineage: Lineage, body: Sequence[Ran | Visit], relation: Relation, results: Sequence[int]
+    lineage: Lineage, body: Sequence[Event], relation: Relation, results: Sequence[int]
 ) -> int | None:
     known: set[tuple[int, int]] = set()
     now, settled = list(results), 1

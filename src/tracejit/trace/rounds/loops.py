@@ -19,14 +19,14 @@ from ..numbers.numbers import outcome_key
 from .body import COUNT, Body, KeptError
 from .counters import ENDLESS
 from .gradients import Ahead, Lineage, settles
-from .rounds import Found, Ran, Relation, Rounds, Visit, find_loops
+from .rounds import Event, Found, Ran, Relation, Rounds, Visit, Wrote, find_loops
 
 if TYPE_CHECKING:
     from ..recording.recorder import Recorder
 
 
 #: What of a recorder is written anew.
-_WRITTEN = ("path", "guards", "roots", "parents", "views", "scope", "decided")
+_WRITTEN = ("path", "guards", "roots", "parents", "views", "write_counts", "scope", "decided")
 
 
 def roll_rounds(recorder: Recorder, results: Sequence[Any]) -> bool:
@@ -72,7 +72,9 @@ def _rolled(recorder: Recorder, rounds: Rounds, results: Sequence[Any]) -> bool:
 def _plain(recorder: Recorder) -> bool:
     """Did the run do nothing but compute?"""
     other = (
-        recorder.written,
+        recorder.tracked_writes,
+        recorder.written_apart,
+        recorder.rebound,
         recorder.random_calls,
         recorder.handed_out,
         recorder.slots,
@@ -133,7 +135,15 @@ class _Writer:
         recorder.path = dict(islice(recorder.path.items(), first.path))
         recorder.guards = dict(islice(recorder.guards.items(), first.guards))
         recorder.roots, recorder.parents = dict(recorder.roots), dict(recorder.parents)
-        recorder.views = {}
+        recorder.views, recorder.write_counts = {}, dict(recorder.write_counts)
+        for event in reversed(self.rounds.events[first.at :]):
+            if isinstance(event, Wrote):
+                key = id(event.origin)
+                recorder.roots[key] = event.before
+                if event.count is not None:
+                    recorder.write_counts[key] = event.count
+                else:
+                    recorder.write_counts.pop(key, None)
         recorder.decided = dict(recorder.decided)
         recorder.occurrences.take_back(first.occurrences)
 
@@ -143,7 +153,7 @@ class _Writer:
         if id(x) in self.gone or id(origin) in self.gone:
             raise KeptError
 
-    def again(self, events: Sequence[Ran | Visit]) -> None:
+    def again(self, events: Sequence[Event]) -> None:
         """Record what happened outside of loops once more, on what there is now."""
         recorder, mode = self.recorder, MODES.grad
         try:
@@ -152,6 +162,11 @@ class _Writer:
                 if isinstance(event, Visit):
                     self.check(event.tensor)
                     recorder._guard(event.tensor, event.outcome)
+                    continue
+                if isinstance(event, Wrote):
+                    self.check(event.tensor)
+                    self.check(event.new)
+                    recorder._assign(event.tensor, event.new)
                     continue
                 for x in event.operands:
                     if isinstance(x, Tensor):
@@ -173,14 +188,38 @@ class _Writer:
 
     def loop(self, found: Found) -> None:
         """Write a loop, and let its parts stand for what the last round left."""
+        self.carry_written(found)
         pairs = found.relations[0].pairs
         self.recorder.line = self.rounds.visits[found.first].line
         starts = [self.recorder.value_of(x) for x, _ in pairs]
         flows = any(x._requires_grad for x, _ in pairs)
-        if flows and layout_of(pairs[0][0]).device >= 0:
+        if flows and (self.writes(found) or layout_of(pairs[0][0]).device >= 0):
             raise KeptError  # reading the number of rounds would take as long as guards do
         ends = self.open(found, starts, flows)
         self.end(found, self.closed(found, starts, ends[-1]) if flows else ends)
+
+    def writes(self, found: Found, number: int = 0) -> list[Wrote]:
+        """The writes of a round."""
+        visits, first = self.rounds.visits, found.first + number
+        events = self.rounds.events[visits[first].at : visits[first + 1].at]
+        return [e for e in events if isinstance(e, Wrote)]
+
+    def carry_written(self, found: Found) -> None:
+        """What rounds write to, and what was there before, goes from round to round; raises :class:`KeptError`."""
+        visits, pairs = self.rounds.visits, found.relations[0].pairs
+        events = self.rounds.events[visits[found.first].at : visits[found.first + 1].at]
+        made = {id(e.out) for e in events if isinstance(e, Ran)}
+        written = {id(e.origin): e.origin for e in self.writes(found) if id(e.origin) not in made}
+        given, handed_on = {id(x) for x, _ in pairs}, {id(y) for _, y in pairs}
+        if any(key in given and key not in handed_on for key in written):
+            raise KeptError  # of what the first round was given it is the only one to write to it
+        for relation in found.relations:
+            for x in (z for pair in relation.pairs for z in pair):
+                origin, _ = self.recorder.origin(x)
+                if origin is not x and id(origin) in written:
+                    raise KeptError  # a view of what every round changes
+            relation.pairs += [(x, x) for key, x in written.items() if key not in given]
+            relation.fixed = [x for x in relation.fixed if id(x) not in written]
 
     def open(self, found: Found, starts: list[Value], counted: bool) -> list[Value]:
         """Write the loop that ends by itself; what it hands on, and how many rounds it had if they are ``counted``."""
@@ -232,6 +271,11 @@ class _Writer:
         first, last = visits[found.first].at + 1, visits[found.last].at
         events = self.rounds.events[first:last]
         self.gone.update(id(e.out) for e in events if isinstance(e, Ran))
+        for number in range(len(found.relations)):
+            for event in self.writes(found, number):
+                if event.count is not None or id(event.origin) in recorder.external:
+                    known = recorder.write_counts.get(id(event.origin), 0)
+                    recorder.write_counts[id(event.origin)] = known + 1
         left = dict(zip([id(y) for _, y in found.relations[-1].pairs], ends, strict=True))
         self.gone.difference_update(left)
         for key, value in left.items():

@@ -58,6 +58,19 @@ class Ran:
 
 
 @dataclass(eq=False)
+class Wrote:
+    """A write in place: ``new`` into ``tensor``, which is ``origin`` seen through ``steps``."""
+
+    tensor: Tensor
+    origin: Tensor
+    steps: Sequence[Any]
+    new: Tensor
+    line: tuple[str, int] | None
+    before: Value  # what stood for the origin until then
+    count: int | None  # how often that had been written to
+
+
+@dataclass(eq=False)
 class Visit:
     """A truth that was read, and the state of Python then."""
 
@@ -75,6 +88,10 @@ class Visit:
     modes: tuple[Any, ...]
 
 
+#: What happens in a run.
+Event = Ran | Wrote | Visit
+
+
 @dataclass(eq=False)
 class Relation:
     """How two visits in a row are alike: ``pairs`` of tensors that take each other's place, and for how many rounds."""
@@ -86,12 +103,12 @@ class Relation:
 
 @dataclass(eq=False)
 class Rounds:
-    """What a recorder notes; ``events`` are ops and visits from the first visit on."""
+    """What a recorder notes; ``events`` are ops, writes and visits from the first visit on."""
 
     end: CodeType  # the code of the package that called the function
     known: Collection[int]
     steady: Callable[[], bool]  # is the Python state that is checked as it was before the run?
-    events: list[Ran | Visit] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
     visits: list[Visit] = field(default_factory=list)
     spoiled: bool = False
     #: References to tensors in all of these, by identity. They die together: what counted them alone would be wrong.
@@ -125,6 +142,12 @@ class Rounds:
             found = Ran(elementwise.detach_copy, [source], {}, out, line, MODES.grad, True)
             self.events.append(found)
             self.note(source, out)
+
+    def wrote(self, found: Wrote) -> None:
+        """A tensor that takes no part in autograd was written to in place."""
+        if self.visits:
+            self.events.append(found)
+            self.note(found.tensor, found.origin, found.new)
 
     def visit(self, recorder: Recorder, tensor: Tensor, outcome: Any, condition: Value) -> None:
         """The truth of a tensor was read."""
@@ -242,14 +265,16 @@ def _paired(first: list[Tensor], second: list[Tensor], most: int) -> Relation | 
     return found
 
 
-def alike(
-    events: Sequence[Ran | Visit], others: Sequence[Ran | Visit], place: dict[int, int]
-) -> bool:
+def alike(events: Sequence[Event], others: Sequence[Event], place: dict[int, int]) -> bool:
     """Did the same ops run in two rounds, on tensors that take each other's ``place``? It learns the new ones."""
     if len(events) != len(others):
         return False
     for a, b in zip(events, others, strict=True):
-        if isinstance(a, Visit) or isinstance(b, Visit):
+        if isinstance(a, Wrote) and isinstance(b, Wrote):
+            if not _writes_alike(a, b, place):
+                return False
+            continue
+        if not (isinstance(a, Ran) and isinstance(b, Ran)):
             return False
         if a.op is not b.op or len(a.operands) != len(b.operands) or a.line != b.line:
             return False
@@ -265,6 +290,11 @@ def alike(
             return False
         place[id(a.out)] = id(b.out)
     return True
+
+
+def _writes_alike(a: Wrote, b: Wrote, place: dict[int, int]) -> bool:
+    pairs = (a.tensor, b.tensor), (a.origin, b.origin), (a.new, b.new)
+    return a.line == b.line and all(place.get(id(x), id(x)) == id(y) for x, y in pairs)
 
 
 @dataclass(eq=False)

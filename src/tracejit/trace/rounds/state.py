@@ -94,7 +94,8 @@ class Describer:
         self.tensors.append(x)
         kind, layout = x.spec, layout_of(x)
         grad = (x._flows, x._grad_fn is None, x._grad is None, x._base is None, x._inference)
-        return type(x), kind.dtype, kind.shape, layout, x._writes.value, grad
+        version = x._writes.value if x._flows else 0  # which autograd alone asks for
+        return type(x), kind.dtype, kind.shape, layout, version, grad
 
     def _same(self, x: Any) -> Any:
         if hasattr(type(x), "__next__"):
