@@ -12,7 +12,7 @@ from ...ir.graph import Graph, Value
 from ...ops import elementwise
 from ...ops.inverse import write
 from ...ops.selection import Selected
-from ...ops.table import Movement, Op
+from ...ops.table import Movement, Op, Source
 from ...tensor import Tensor
 from ...types import TensorType
 from ..rolling.tree import is_native
@@ -97,6 +97,8 @@ class Body:
 
     def op(self, event: Ran) -> Value:
         """One op; as on the tape, equal computations stay apart."""
+        if isinstance(event.op, Source) and not event.operands:
+            return self.given(self.recorder.emit(event.op, (), event.attributes))
         operands = [self.operand(x) if isinstance(x, Tensor) else x for x in event.operands]
         tracked = event.out._requires_grad and not isinstance(event.op, Movement)
         occurrences = self.occurrences if tracked else None
@@ -142,7 +144,10 @@ class Body:
         if id(x) in self.changing:
             raise KeptError  # it is written to, and not handed on
         self.check(x)
-        value = self.recorder.value_of(x)
+        return self.given(self.recorder.value_of(x))
+
+    def given(self, value: Value) -> Value:
+        """What stands for a value from outside, which is the same in every round."""
         if value not in self.fixed:
             self.fixed[value] = self.builder.input(f"fixed{len(self.fixed)}", value.spec)
         return self.fixed[value]

@@ -51,8 +51,12 @@ def _rolled(recorder: Recorder, rounds: Rounds, results: Sequence[Any]) -> bool:
     born = {id(e.out): n for n, e in enumerate(rounds.events) if isinstance(e, Ran)}
 
     def begins(relation: Relation, first: int) -> bool:
-        """Does a round hand on nothing but what rounds made, with a history like that of what they were given?"""
-        origins = [recorder.origin(y)[0] for _, y in relation.pairs]
+        """Does a round hand on nothing but what rounds made, with a history like that of what they were given?
+
+        Or what it was given itself, in another place: buffers of the run that take turns.
+        """
+        turns = _take_turns(relation) - recorder.external.keys()
+        origins = [recorder.origin(y)[0] for _, y in relation.pairs if id(y) not in turns]
         return all(born.get(id(x), -1) > first for x in origins) and lineage.goes_on(relation)
 
     found = find_loops(rounds, begins)
@@ -69,10 +73,23 @@ def _rolled(recorder: Recorder, rounds: Rounds, results: Sequence[Any]) -> bool:
     return True
 
 
+def _take_turns(relation: Relation) -> set[int]:
+    """The tensors that rounds hand on in a circle, by identity."""
+    after = {id(x): id(y) for x, y in relation.pairs}
+    found: set[int] = set()
+    for first in after:
+        circle = [first]
+        while circle[-1] in after and len(circle) <= len(after):
+            circle.append(after[circle[-1]])
+            if circle[-1] == first:
+                found.update(circle)
+                break
+    return found
+
+
 def _plain(recorder: Recorder) -> bool:
     """Did the run do nothing but compute?"""
     other = (
-        recorder.tracked_writes,
         recorder.written_apart,
         recorder.rebound,
         recorder.random_calls,

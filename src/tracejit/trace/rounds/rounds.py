@@ -10,7 +10,7 @@ computations are one value, and would make different rounds look the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from types import CodeType
@@ -269,32 +269,37 @@ def alike(events: Sequence[Event], others: Sequence[Event], place: dict[int, int
     """Did the same ops run in two rounds, on tensors that take each other's ``place``? It learns the new ones."""
     if len(events) != len(others):
         return False
-    for a, b in zip(events, others, strict=True):
-        if isinstance(a, Wrote) and isinstance(b, Wrote):
-            if not _writes_alike(a, b, place):
+    return all(map(_happen_alike, events, others, [place] * len(events)))
+
+
+def _happen_alike(a: Event, b: Event, place: dict[int, int]) -> bool:
+    """Is one thing that happened like another?"""
+    if isinstance(a, Wrote) and isinstance(b, Wrote):
+        pairs = (a.tensor, b.tensor), (a.origin, b.origin), (a.new, b.new)
+        return a.line == b.line and all(place.get(id(x), id(x)) == id(y) for x, y in pairs)
+    if not (isinstance(a, Ran) and isinstance(b, Ran)):
+        return False
+    if a.op is not b.op or len(a.operands) != len(b.operands) or a.line != b.line:
+        return False
+    if a.grad is not b.grad or a.shown is not b.shown:
+        return False
+    if not takes_alike(a.operands, b.operands, place):
+        return False
+    if a.attributes and repr(a.attributes) != repr(b.attributes):
+        return False
+    place[id(a.out)] = id(b.out)
+    return len(a.attributes) == len(b.attributes)
+
+
+def takes_alike(operands: Sequence[Any], others: Sequence[Any], place: Mapping[int, int]) -> bool:
+    """Are operands the same numbers, and tensors that take each other's ``place``?"""
+    for x, y in zip(operands, others, strict=True):
+        if isinstance(x, Tensor):
+            if place.get(id(x), id(x)) != id(y):
                 return False
-            continue
-        if not (isinstance(a, Ran) and isinstance(b, Ran)):
+        elif type(x) is not type(y) or repr(x) != repr(y):
             return False
-        if a.op is not b.op or len(a.operands) != len(b.operands) or a.line != b.line:
-            return False
-        if a.grad is not b.grad or a.shown is not b.shown:
-            return False
-        for x, y in zip(a.operands, b.operands, strict=True):
-            if isinstance(x, Tensor):
-                if place.get(id(x), id(x)) != id(y):
-                    return False
-            elif type(x) is not type(y) or repr(x) != repr(y):
-                return False
-        if repr(a.attributes) != repr(b.attributes):
-            return False
-        place[id(a.out)] = id(b.out)
     return True
-
-
-def _writes_alike(a: Wrote, b: Wrote, place: dict[int, int]) -> bool:
-    pairs = (a.tensor, b.tensor), (a.origin, b.origin), (a.new, b.new)
-    return a.line == b.line and all(place.get(id(x), id(x)) == id(y) for x, y in pairs)
 
 
 @dataclass(eq=False)

@@ -42,6 +42,8 @@ _LIBRARIES = frozenset({"tracejit", "numpy", "math", "operator", "builtins"})
 _HEAP_TYPE = 1 << 9
 #: What autograd leaves at a leaf: nothing that Python goes on with.
 _KEPT = frozenset({"_accumulate", "_unplaced"})
+#: What a view has of its own, which only autograd asks for.
+_OF_VIEWS = frozenset({"_chain", "_history", "_seen"})
 _SUSPENDED = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 
 
@@ -89,7 +91,8 @@ class Describer:
         return self._inside(x, kind)
 
     def _tensor(self, x: Tensor) -> Any:
-        if not _KEPT.issuperset(getattr(x, "__dict__", ())):
+        kept = _KEPT if x._flows else _KEPT | _OF_VIEWS
+        if not kept.issuperset(getattr(x, "__dict__", ())):
             raise Unfollowed
         self.tensors.append(x)
         kind, layout = x.spec, layout_of(x)
