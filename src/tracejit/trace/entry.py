@@ -218,7 +218,7 @@ class Entry(Made):
         grown = False
         with self._lock:
             try:
-                opened = roll_rounds(recorder, ())
+                opened = roll_rounds(recorder, (), self.owner.plans)
                 if recorder.scope is None and opened >= self.opened:  # else another run may do well
                     self.opened |= opened
                     grown = graft_error(self.root, tuple(recorder.path), end)
@@ -253,7 +253,7 @@ class Entry(Made):
         """Add the recorded path, unless something could not be recorded."""
         if recorder.failure is None:
             with recorder.careful("the result"):
-                self.opened |= roll_rounds(recorder, leaves)
+                self.opened |= roll_rounds(recorder, leaves, self.owner.plans)
                 found = recorder.finish(leaves)
         if recorder.failure is not None:
             return

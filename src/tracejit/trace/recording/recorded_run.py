@@ -17,6 +17,7 @@ from ..numbers.functions import following
 from ..numbers.places import Place, patched
 from ..replay.held import see, seen_in, standing_for, with_held
 from ..rounds.rounds import Rounds
+from ..rounds.settled import resume, settle
 from ..signature import containers, flatten, shows_sizes, statics_of
 from ..state.calls import watching
 from ..state.state import StateGuard
@@ -84,6 +85,7 @@ def run_recorded(
     if entry.owner.plans.opens and entry.behind is None and steady_enough:
         steady = cache(guard.steady)  # made when it is first asked for: most runs never do
         recorder.rounds = Rounds(_run.__code__, guard.reached, lambda: steady()())
+        recorder.rounds.settle = settle if entry.owner.plans.settles else None
         recorder.alive.notes = weakref.ref(recorder.rounds)
     listener = watching()
     if listener is not None:
@@ -142,6 +144,7 @@ def _run(
             tail.begin()
         before = later.enter_context(standing_for(entry.held, left))
         result = function(*args, **kwargs)
+        resume(recorder.rounds)
         result = with_held(recorder, entry.held, before, result, outside, guard.appended)
         entry.plain_extents = recorder.plain_extents()
         return result, flatten_result(result, leaves, outside)

@@ -93,6 +93,7 @@ class Recorder(
         self.held: tuple[Place, ...] = ()
         self.overtaken: str | None = None  # what another thread did, or new code does
         self.rounds: Rounds | None = None
+        self.unwritten = False  # were rounds left out?
         self.line: tuple[str, int] | None = None  # of what is recorded once more
         for position, (name, tensor) in enumerate(arguments):
             if id(tensor) not in self.roots:

@@ -16,7 +16,8 @@ from ...ops.table import Movement, Op, Source
 from ...tensor import Tensor
 from ...types import TensorType
 from ..rolling.tree import is_native
-from .rounds import Ran, Relation, Rounds, Wrote
+from .relations import Relation
+from .rounds import Ran, Rounds, Wrote
 
 if TYPE_CHECKING:
     from ..recording.recorder import Recorder

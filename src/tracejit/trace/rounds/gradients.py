@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from ...autograd.node import Edge, Node
 from ...tensor import Tensor
-from .rounds import Event, Ran, Relation
+from .relations import Relation
+from .rounds import Event, Ran
 
 if TYPE_CHECKING:
     from ..recording.recorder import Recorder

@@ -19,33 +19,46 @@ from ..numbers.numbers import outcome_key
 from .body import COUNT, Body, KeptError
 from .counters import ENDLESS
 from .gradients import Ahead, Lineage, settles
-from .rounds import Event, Found, Ran, Relation, Rounds, Visit, Wrote, find_loops
+from .relations import Found, Relation, find_loops
+from .rounds import Event, Ran, Rounds, Visit, Wrote
 
 if TYPE_CHECKING:
     from ..recording.recorder import Recorder
+    from ..tree.plan import PlanStore
 
 
 #: What of a recorder is written anew.
 _WRITTEN = ("path", "guards", "roots", "parents", "views", "write_counts", "scope", "decided")
 
 
-def roll_rounds(recorder: Recorder, results: Sequence[Any]) -> bool:
+def roll_rounds(recorder: Recorder, results: Sequence[Any], plans: PlanStore) -> bool:
     """Write the record of a run that is over anew, with open loops; False when it stays as it is.
 
-    ``results`` are the tensors (and numbers) that the run returned.
+    ``results`` are the tensors (and numbers) that the run returned, ``plans`` those of the function: if rounds were
+    left out and no loop was found, no more are.
     """
     rounds, recorder.rounds = recorder.rounds, None
+    found = False
     if rounds is None:
-        return False
+        return _written(recorder, found, plans)
     try:
-        return not rounds.spoiled and _rolled(recorder, rounds, results)
+        found = not rounds.spoiled and _rolled(recorder, rounds, results)
+        return _written(recorder, found, plans)
     finally:
         recorder.line = None
         rounds.close()
 
 
+def _written(recorder: Recorder, found: bool, plans: PlanStore) -> bool:
+    """Were loops ``found``? If not, every round has to be there."""
+    if recorder.unwritten and not found:
+        plans.settles = False
+        recorder.unsupported("rounds of a loop that were not written down")
+    return found
+
+
 def _rolled(recorder: Recorder, rounds: Rounds, results: Sequence[Any]) -> bool:
-    if len(rounds.visits) < 2 or not _plain(recorder) or not _in_one_place(recorder, rounds):
+    if len(rounds.visits) < 2 or not is_plain(recorder) or not _in_one_place(recorder, rounds):
         return False
     lineage = Lineage(recorder)
     born = {id(e.out): n for n, e in enumerate(rounds.events) if isinstance(e, Ran)}
@@ -55,7 +68,7 @@ def _rolled(recorder: Recorder, rounds: Rounds, results: Sequence[Any]) -> bool:
 
         Or what it was given itself, in another place: buffers of the run that take turns.
         """
-        turns = _take_turns(relation) - recorder.external.keys()
+        turns = takes_turns(relation) - recorder.external.keys()
         origins = [recorder.origin(y)[0] for _, y in relation.pairs if id(y) not in turns]
         return all(born.get(id(x), -1) > first for x in origins) and lineage.goes_on(relation)
 
@@ -64,7 +77,7 @@ def _rolled(recorder: Recorder, rounds: Rounds, results: Sequence[Any]) -> bool:
         return False
     before = {name: getattr(recorder, name) for name in _WRITTEN}
     try:
-        _Writer(recorder, rounds, lineage).run(found, results)
+        Writer(recorder, rounds, lineage).run(found, results)
     except (KeptError, TracejitError):
         for name, value in before.items():
             setattr(recorder, name, value)
@@ -73,7 +86,7 @@ def _rolled(recorder: Recorder, rounds: Rounds, results: Sequence[Any]) -> bool:
     return True
 
 
-def _take_turns(relation: Relation) -> set[int]:
+def takes_turns(relation: Relation) -> set[int]:
     """The tensors that rounds hand on in a circle, by identity."""
     after = {id(x): id(y) for x, y in relation.pairs}
     found: set[int] = set()
@@ -87,7 +100,7 @@ def _take_turns(relation: Relation) -> set[int]:
     return found
 
 
-def _plain(recorder: Recorder) -> bool:
+def is_plain(recorder: Recorder) -> bool:
     """Did the run do nothing but compute?"""
     other = (
         recorder.written_apart,
@@ -113,10 +126,10 @@ def _in_one_place(recorder: Recorder, rounds: Rounds) -> bool:
     return len({layout_of(x).device for x in (*known, *ran) if isinstance(x, Tensor)}) <= 1
 
 
-class _Writer:
+class Writer:
     """Writes the record from the first loop on."""
 
-    def __init__(self, recorder: Recorder, rounds: Rounds, lineage: Lineage) -> None:
+    def __init__(self, recorder: Recorder, rounds: Rounds, lineage: Any) -> None:
         self.recorder = recorder
         self.rounds = rounds
         self.lineage = lineage
@@ -215,10 +228,10 @@ class _Writer:
         ends = self.open(found, starts, flows)
         self.end(found, self.closed(found, starts, ends[-1]) if flows else ends)
 
-    def writes(self, found: Found, number: int = 0) -> list[Wrote]:
-        """The writes of a round."""
-        visits, first = self.rounds.visits, found.first + number
-        events = self.rounds.events[visits[first].at : visits[first + 1].at]
+    def writes(self, found: Found) -> list[Wrote]:
+        """The writes of the first round."""
+        visits = self.rounds.visits
+        events = self.rounds.events[visits[found.first].at : visits[found.first + 1].at]
         return [e for e in events if isinstance(e, Wrote)]
 
     def carry_written(self, found: Found) -> None:
@@ -288,11 +301,10 @@ class _Writer:
         first, last = visits[found.first].at + 1, visits[found.last].at
         events = self.rounds.events[first:last]
         self.gone.update(id(e.out) for e in events if isinstance(e, Ran))
-        for number in range(len(found.relations)):
-            for event in self.writes(found, number):
-                if event.count is not None or id(event.origin) in recorder.external:
-                    known = recorder.write_counts.get(id(event.origin), 0)
-                    recorder.write_counts[id(event.origin)] = known + 1
+        for event in events:
+            if isinstance(event, Wrote) and id(event.origin) in recorder.external:
+                known = recorder.write_counts.get(id(event.origin), 0)
+                recorder.write_counts[id(event.origin)] = known + 1
         left = dict(zip([id(y) for _, y in found.relations[-1].pairs], ends, strict=True))
         self.gone.difference_update(left)
         for key, value in left.items():

@@ -10,7 +10,7 @@ computations are one value, and would make different rounds look the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from types import CodeType
@@ -23,16 +23,13 @@ from ...ops import elementwise
 from ...ops.table import Op
 from ...tensor import Tensor
 from .code import flow_of
-from .counters import ENDLESS, Loop, driven_name, ends_for_good, rounds_of_counter
-from .state import FrameState, came_around, describe, driver, frames_of, reader, same_depth
+from .state import FrameState, describe, frames_of
 
 if TYPE_CHECKING:
     from ..recording.recorder import Recorder
 
 #: Visits of a run that are looked at.
 MAX_VISITS = 20_000
-#: A loop that may have fewer rounds is none.
-FEWEST = 2
 
 
 @dataclass(eq=False)
@@ -86,19 +83,12 @@ class Visit:
     external: int  # tensors from outside met before
     occurrences: int  # computations that were told apart before
     modes: tuple[Any, ...]
+    number: int  # of the visit in the run
+    follows_others: bool = False  # were rounds before it left out?
 
 
 #: What happens in a run.
 Event = Ran | Wrote | Visit
-
-
-@dataclass(eq=False)
-class Relation:
-    """How two visits in a row are alike: ``pairs`` of tensors that take each other's place, and for how many rounds."""
-
-    pairs: list[tuple[Tensor, Tensor]]
-    fixed: list[Tensor]
-    most: int
 
 
 @dataclass(eq=False)
@@ -108,9 +98,12 @@ class Rounds:
     end: CodeType  # the code of the package that called the function
     known: Collection[int]
     steady: Callable[[], bool]  # is the Python state that is checked as it was before the run?
+    count: int = 0  # of all visits
     events: list[Event] = field(default_factory=list)
     visits: list[Visit] = field(default_factory=list)
     spoiled: bool = False
+    settle: Callable[[Recorder, Rounds], None] | None = None  # asked at every visit
+    settled: Any = None  # what takes the recorder's place meanwhile
     #: References to tensors in all of these, by identity. They die together: what counted them alone would be wrong.
     noted: dict[int, int] = field(default_factory=dict)
 
@@ -120,8 +113,7 @@ class Rounds:
         """An op was recorded."""
         if self.visits:
             own = [*operands]  # the tuple may be the user's
-            self.events.append(Ran(op, own, attributes, out, value.line, MODES.grad))
-            self.note(*own, out)
+            self.append(Ran(op, own, attributes, out, value.line, MODES.grad))
 
     def let_go(self) -> None:
         """Have the frames let go of what their variables held at the last visit.
@@ -139,15 +131,12 @@ class Rounds:
     def detached(self, source: Tensor, out: Tensor, line: tuple[str, int] | None) -> None:
         """``out`` shows ``source`` without its history."""
         if self.visits:
-            found = Ran(elementwise.detach_copy, [source], {}, out, line, MODES.grad, True)
-            self.events.append(found)
-            self.note(source, out)
+            self.append(Ran(elementwise.detach_copy, [source], {}, out, line, MODES.grad, True))
 
     def wrote(self, found: Wrote) -> None:
         """A tensor that takes no part in autograd was written to in place."""
         if self.visits:
-            self.events.append(found)
-            self.note(found.tensor, found.origin, found.new)
+            self.append(found)
 
     def visit(self, recorder: Recorder, tensor: Tensor, outcome: Any, condition: Value) -> None:
         """The truth of a tensor was read."""
@@ -156,14 +145,20 @@ class Rounds:
         if type(outcome) is not bool or len(self.visits) >= MAX_VISITS or recorder.failure:
             self.spoil()
             return
+        self.append(self.look(recorder, tensor, outcome, condition))
+        if self.settle is not None:
+            self.settle(recorder, self)
+
+    def look(self, recorder: Recorder, tensor: Tensor, outcome: bool, condition: Value) -> Visit:
+        """The visit that is made now."""
         frames = frames_of(self.end) if self.steady() else None
-        states = describe(frames, self.known) if frames else []
-        found = Visit(
+        self.count += 1
+        return Visit(
             tensor,
             outcome,
             condition,
             condition.line,
-            states,
+            describe(frames, self.known) if frames else [],
             len(frames or ()),
             len(self.events),
             len(recorder.path),
@@ -171,12 +166,22 @@ class Rounds:
             len(recorder.external),
             len(recorder.occurrences),
             (MODES.grad, MODES.inference, MODES.saved_hooks, dtypes.get_default_dtype()),
+            self.count,
         )
-        self.visits.append(found)
-        self.events.append(found)
-        self.note(tensor)
-        for state in states:
-            self.note(*chain.from_iterable(state.tensors.values()), *state.own.values())
+
+    def append(self, event: Event) -> None:
+        """Something happened."""
+        if isinstance(event, Visit):
+            event.at = len(self.events)
+            self.visits.append(event)
+            self.note(event.tensor)
+            for state in event.states:
+                self.note(*chain.from_iterable(state.tensors.values()), *state.own.values())
+        elif isinstance(event, Wrote):
+            self.note(event.tensor, event.origin, event.new)
+        else:
+            self.note(*event.operands, event.out)
+        self.events.append(event)
 
     def note(self, *things: Any) -> None:
         """The tensors among some things are referred to once more."""
@@ -194,179 +199,3 @@ class Rounds:
         """Forget everything, frames above all."""
         self.events, self.visits = [], []
         self.noted.clear()
-
-
-def relate(a: Visit, b: Visit) -> Relation | None:
-    """How the state at ``b`` is that at ``a`` with other tensors; None where it is not."""
-    if not a.states or a.depth != b.depth or len(a.states) != len(b.states):
-        return None
-    if a.modes != b.modes:
-        return None
-    loop = same_depth(a.states, b.states)
-    changes = driver(b.states, loop) if loop >= 0 else None
-    if changes is None or not came_around(a.states[loop], b.states[loop]):
-        return None
-    most, first, second = ENDLESS, list[Tensor](), list[Tensor]()
-    for number in range(loop, len(a.states)):
-        x, y = a.states[number], b.states[number]
-        if x.place != y.place or not (x.followed and y.followed):
-            return None
-        if x.names.keys() != y.names.keys():
-            return None
-        other = [name for name in x.names if x.names[name] != y.names[name]]
-        if number == loop:
-            most = _counted(x, y, other, changes)
-        elif other:
-            return None
-        if not most:
-            return None
-        for name in x.tensors:
-            first += x.tensors[name]
-            second += y.tensors[name]
-    return _paired(first, second, most)
-
-
-def _counted(x: FrameState, y: FrameState, names: list[str], changes: int) -> int:
-    """For how many rounds the local variables that are not the same do nothing but count; 0 if they do more."""
-    loop = Loop(*x.place, changes, reader(y), names)
-    counters = dict.fromkeys(names)
-    if changes >= 0:
-        name = driven_name(loop)
-        if name is None:
-            return 0
-        counters[name] = None
-    if counters and not ends_for_good(loop, counters):
-        return 0
-    most = ENDLESS
-    for name in counters:
-        before, now = x.integers.get(name), y.integers.get(name)
-        rounds = None
-        if before is not None and now is not None and before != now:
-            rounds = rounds_of_counter(loop, name, (before, now))
-        most = min(most, rounds or 0)
-    return most
-
-
-def _paired(first: list[Tensor], second: list[Tensor], most: int) -> Relation | None:
-    """Tensors that were the same one before are the same one now, and the other way round."""
-    if len(first) != len(second):
-        return None
-    forth: dict[int, int] = {}
-    back: dict[int, int] = {}
-    found = Relation([], [], most)
-    for x, y in zip(first, second, strict=True):
-        if forth.setdefault(id(x), id(y)) != id(y) or back.setdefault(id(y), id(x)) != id(x):
-            return None
-    for x, y in {id(x): (x, y) for x, y in zip(first, second, strict=True)}.values():
-        if x is y:
-            found.fixed.append(x)
-        else:
-            found.pairs.append((x, y))
-    return found
-
-
-def alike(events: Sequence[Event], others: Sequence[Event], place: dict[int, int]) -> bool:
-    """Did the same ops run in two rounds, on tensors that take each other's ``place``? It learns the new ones."""
-    if len(events) != len(others):
-        return False
-    return all(map(_happen_alike, events, others, [place] * len(events)))
-
-
-def _happen_alike(a: Event, b: Event, place: dict[int, int]) -> bool:
-    """Is one thing that happened like another?"""
-    if isinstance(a, Wrote) and isinstance(b, Wrote):
-        pairs = (a.tensor, b.tensor), (a.origin, b.origin), (a.new, b.new)
-        return a.line == b.line and all(place.get(id(x), id(x)) == id(y) for x, y in pairs)
-    if not (isinstance(a, Ran) and isinstance(b, Ran)):
-        return False
-    if a.op is not b.op or len(a.operands) != len(b.operands) or a.line != b.line:
-        return False
-    if a.grad is not b.grad or a.shown is not b.shown:
-        return False
-    if not takes_alike(a.operands, b.operands, place):
-        return False
-    if a.attributes and repr(a.attributes) != repr(b.attributes):
-        return False
-    place[id(a.out)] = id(b.out)
-    return len(a.attributes) == len(b.attributes)
-
-
-def takes_alike(operands: Sequence[Any], others: Sequence[Any], place: Mapping[int, int]) -> bool:
-    """Are operands the same numbers, and tensors that take each other's ``place``?"""
-    for x, y in zip(operands, others, strict=True):
-        if isinstance(x, Tensor):
-            if place.get(id(x), id(x)) != id(y):
-                return False
-        elif type(x) is not type(y) or repr(x) != repr(y):
-            return False
-    return True
-
-
-@dataclass(eq=False)
-class Found:
-    """Visits ``first`` to ``last`` are rounds of one loop, ``most`` of which are certain."""
-
-    first: int
-    last: int
-    relations: list[Relation]
-    most: int
-
-
-#: May a loop begin with a round? Asked with the number of the event from which on all rounds were like it.
-Begins = Callable[[Relation, int], bool]
-
-
-def find_loops(rounds: Rounds, begins: Begins) -> list[Found]:
-    """The loops of a run, in order; those that cannot be told apart from other control flow are left out."""
-    found: list[Found] = []
-    at = alike_from = 0
-    visits = rounds.visits
-    while at + 1 < len(visits):
-        relation = relate(visits[at], visits[at + 1])
-        if relation is not None and begins(relation, visits[alike_from].at):
-            loop = _loop_at(rounds, at)
-            if loop is not None:
-                found.append(loop)
-                at = alike_from = loop.last + 1
-                continue
-        at += 1
-        if relation is None:
-            alike_from = at
-    return found
-
-
-def _loop_at(rounds: Rounds, first: int) -> Found | None:
-    """The loop that begins with a visit."""
-    visits, relations = rounds.visits, list[Relation]()
-    stay, number = visits[first].outcome, first
-    most = ENDLESS
-    while number + 1 < len(visits) and visits[number].outcome is stay and number - first < most:
-        relation = relate(visits[number], visits[number + 1])
-        if relation is None:
-            break
-        if not relations:
-            most = relation.most
-        elif not _goes_on(rounds, first, number, relations[0], relation):
-            return None
-        relations.append(relation)
-        number += 1
-    if most < FEWEST or not relations:
-        return None
-    if visits[number].outcome is stay and number - first < most:
-        return None
-    return Found(first, number, relations, most)
-
-
-def _goes_on(rounds: Rounds, first: int, number: int, before: Relation, now: Relation) -> bool:
-    """Is a later round like the first one?"""
-    visits, events = rounds.visits, rounds.events
-    if len(before.pairs) != len(now.pairs):
-        return False
-    place = {id(x): id(y) for (x, _), (y, _) in zip(before.pairs, now.pairs, strict=True)}
-    own = events[visits[first].at + 1 : visits[first + 1].at]
-    other = events[visits[number].at + 1 : visits[number + 1].at]
-    if not alike(own, other, place):
-        return False
-    ends = [(x, y) for (_, x), (_, y) in zip(before.pairs, now.pairs, strict=True)]
-    ends.append((visits[first + 1].tensor, visits[number + 1].tensor))
-    return all(place.get(id(x), id(x)) == id(y) for x, y in ends)

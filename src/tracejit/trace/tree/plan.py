@@ -111,6 +111,7 @@ class PlanStore:
         self.known: dict[Any, list[TreePlan]] = {}
         self.made = 0
         self.opens = True  # the same of a loop whose end values decide about
+        self.settles = True  # may rounds that are like others be left out of recordings?
         self.seen = Seen()  # what earlier recordings tell about loops
         self.marks: dict[tuple[bool, ...], None] = {}  # which numbers are sizes in rolled trees
         self.rolls = True  # False once a loop of the function turned out to be none for native code

@@ -1,0 +1,252 @@
+"""Rounds that are like those before: compared with them, not written down.
+
+A loop that tensors end may have thousands of rounds in the run that is recorded, of which its loop needs one. Once some
+rounds in a row were alike, a stand-in takes the recorder's place. It knows which op comes next, on which tensors; as
+long as that is what happens, nothing is recorded, and what rounds made is free again. Whatever else is asked of the
+recorder ends that: the last round takes the place of the first that was left out, and recording goes on from there.
+
+The statements that the recorder has then stop at an earlier round. They are written anew when the run is over, with
+the loop in the place of its rounds; a run whose rounds turn out to be no loop after all is not recorded, and the
+function's next one is written down in full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...modes import MODES
+from ...ops.table import Op
+from ...tensor import Tensor
+from .body import Body, KeptError
+from .counters import ENDLESS
+from .loops import Writer, is_plain, takes_turns
+from .relations import Found, Relation, goes_on, numbers_alike, relate
+from .rounds import Event, Ran, Rounds, Visit, Wrote
+
+if TYPE_CHECKING:
+    from ..recording.recorder import Recorder
+
+__all__ = ["Settled", "resume", "settle"]
+
+#: So many rounds in a row are written down and alike before others are left out.
+ALIKE = 3
+#: Visits without that many, after which nobody looks any more.
+MOST_TRIALS = 64
+
+
+def settle(recorder: Recorder, rounds: Rounds) -> None:
+    """Called at every visit: from now on rounds are compared only, if the last ones were alike."""
+    visits = rounds.visits
+    if len(visits) < ALIKE + 1 or len(visits) > MOST_TRIALS or recorder.packs or recorder.pending:
+        return
+    last = len(visits) - 1
+    relations = [relate(visits[n], visits[n + 1]) for n in range(last - ALIKE, last)]
+    if any(r is None for r in relations) or len({v.outcome for v in visits[-ALIKE:]}) > 1:
+        return
+    known = [r for r in relations if r is not None]
+    first = last - ALIKE
+    for number, relation in enumerate(known[1:], first + 1):
+        if not goes_on(rounds, first, number, known[0], relation):
+            return
+    if _is_loop(recorder, rounds, last - 1, known[-1]):
+        rounds.settled = Settled(recorder, rounds, known[-1])
+        MODES.recorder = rounds.settled
+
+
+def resume(rounds: Rounds | None) -> None:
+    """The function has returned: what happened in the last round, and after it, is written down."""
+    if rounds is not None and rounds.settled is not None:
+        rounds.settled.end()
+
+
+def _is_loop(recorder: Recorder, rounds: Rounds, first: int, relation: Relation) -> bool:
+    """Would the round that begins with a visit be the body of a loop, without gradients?"""
+    begin, end = rounds.visits[first], rounds.visits[first + 1]
+    events = rounds.events[begin.at : end.at]
+    made = {id(e.out) for e in events if isinstance(e, Ran)}
+    tensors = [e.out for e in events if isinstance(e, Ran)] + [x for x, _ in relation.pairs]
+    if recorder.failure or not is_plain(recorder) or any(x._requires_grad for x in tensors):
+        return False
+    turns = takes_turns(relation) - recorder.external.keys()
+    handed_on = [recorder.origin(y)[0] for _, y in relation.pairs if id(y) not in turns]
+    if not all(id(x) in made for x in handed_on):
+        return False
+    copy = Relation([*relation.pairs], [*relation.fixed], relation.most)
+    found = Found(first, first + 1, [copy], ENDLESS)
+    try:
+        Writer(recorder, rounds, None).carry_written(found)
+        Body(recorder, rounds, first, copy, lambda x: None).open(begin.condition, False)
+    except KeptError:
+        return False
+    return True
+
+
+class Settled:
+    """Takes the place of a recorder; what it does not know itself, it leaves to that, and is done."""
+
+    # What others ask in the middle of an op, as it is while this stands there.
+    failure = watched = scope = trial = None
+    packs = parts = ()
+
+    def __init__(self, recorder: Recorder, rounds: Rounds, relation: Relation) -> None:
+        self.recorder = recorder
+        self.rounds = rounds
+        begin, self.visit = rounds.visits[-2:]
+        self.pairs = relation.pairs
+        #: What happened in the round that all others are compared with.
+        self.round: Sequence[Event] = rounds.events[begin.at + 1 : self.visit.at]
+        self.texts = [repr(e.attributes) if isinstance(e, Ran) else "" for e in self.round]
+        self.live = True
+        self.count = 0  # rounds that were left out, the last one among them
+        self.before = self.last = self.visit
+        self.final: list[Event] = []  # what happened in the last one
+        self.now: list[Event] = []  # and since
+        #: The tensors that take the places of those of the known round.
+        self.place = {id(x): y for x, y in relation.pairs}
+
+    def __getattr__(self, name: str) -> Any:
+        self.end()
+        return getattr(self.recorder, name)
+
+    # --- what is compared ----------------------------------------------------------------------------------------
+
+    def record(
+        self,
+        op: Op,
+        operands: Sequence[Any],
+        attributes: dict[str, Any],
+        out: Tensor,
+        varying: bool = False,
+    ) -> None:
+        """An op ran."""
+        if not (self.live and not varying and self.ran(op, operands, attributes, out, False)):
+            self.end()
+            self.recorder.record(op, operands, attributes, out, varying)
+
+    def detach(self, source: Tensor, result: Tensor) -> None:
+        """``result`` shows ``source`` without its history."""
+        known = self.next()
+        if not (
+            isinstance(known, Ran)
+            and known.shown
+            and self.ran(known.op, [source], {}, result, True)
+        ):
+            self.end()
+            self.recorder.detach(source, result)
+
+    def trial_writes(self, tensor: Tensor) -> None:
+        """``tensor`` is about to be written to; nothing is tried meanwhile."""
+
+    def assign(self, tensor: Tensor, new: Tensor) -> None:
+        """``tensor`` was overwritten in place with ``new``."""
+        known = self.next()
+        if isinstance(known, Wrote) and self.has(known.tensor, tensor) and self.has(known.new, new):
+            origin = self.place.get(id(known.origin), known.origin)
+            same = known.steps, new, known.line, known.before, known.count
+            self.now.append(Wrote(tensor, origin, *same))
+            return
+        self.end()
+        self.recorder.assign(tensor, new)
+
+    def guard(self, tensor: Tensor, value: Any) -> None:
+        """Python asked for the truth of a tensor: another round is over, if it is the one of the loop."""
+        if not (self.live and type(value) is bool and self.arrives(tensor, value)):
+            self.end()
+            self.recorder.guard(tensor, value)
+
+    def next(self) -> Event | None:
+        """What happened at this point of the known round."""
+        at = len(self.now)
+        return self.round[at] if self.live and at < len(self.round) else None
+
+    def has(self, known: Tensor, tensor: Tensor) -> bool:
+        """Does a tensor take the place of one of the known round?"""
+        return self.place.get(id(known), known) is tensor
+
+    def ran(
+        self, op: Op, operands: Sequence[Any], attributes: Any, out: Tensor, shown: bool
+    ) -> bool:
+        """Is this what ran in the known round?"""
+        known = self.next()
+        if not isinstance(known, Ran) or known.op is not op or known.shown is not shown:
+            return False
+        if known.grad is not MODES.grad or len(known.operands) != len(operands):
+            return False
+        for x, y in zip(known.operands, operands, strict=True):
+            if not (self.has(x, y) if isinstance(x, Tensor) else numbers_alike(x, y)):
+                return False
+        if out._requires_grad or (attributes and repr(attributes) != self.texts[len(self.now)]):
+            return False
+        self.place[id(known.out)] = out
+        found = Ran(op, [*operands], attributes, out, known.line, known.grad, shown)
+        self.now.append(found)
+        return len(attributes) == len(known.attributes)
+
+    def arrives(self, tensor: Tensor, outcome: bool) -> bool:
+        """Is Python where it was at the end of the known round, with the tensors that take those places?"""
+        if len(self.now) != len(self.round) or not self.has(self.visit.tensor, tensor):
+            return False
+        found = self.rounds.look(self.recorder, tensor, outcome, self.visit.condition)
+        relation = relate(self.last, found)
+        if relation is None or len(relation.pairs) != len(self.pairs):
+            return False
+        for (x, y), (before, after) in zip(self.pairs, relation.pairs, strict=True):
+            if not (self.has(x, before) and self.has(y, after)):
+                return False
+        self.count += 1
+        self.before, self.last = self.last, found
+        self.final, self.now = self.now, []
+        self.place = {
+            id(x): after for (x, _), (_, after) in zip(self.pairs, relation.pairs, strict=True)
+        }
+        if outcome is not self.visit.outcome:
+            self.end()
+        return True
+
+    # --- the end ---------------------------------------------------------------------------------------------------
+
+    def end(self) -> None:
+        """Let the recorder go on."""
+        if not self.live:
+            return
+        self.live = False
+        self.rounds.settled = None
+        if MODES.recorder is self:
+            MODES.recorder = self.recorder
+        if self.count:
+            self.leave_out()
+        self.go_on()
+
+    def leave_out(self) -> None:
+        """The last round follows on the known one, and what it left takes the place of what that left."""
+        recorder, rounds = self.recorder, self.rounds
+        if self.count > 1:
+            recorder.unwritten = self.before.follows_others = True
+            rounds.append(self.before)
+        for event in self.final:
+            rounds.append(event)
+        rounds.append(self.last)
+        pairs = [(y, self.place[id(x)]) for x, y in self.pairs]
+        for known, tensor in (*pairs, (self.visit.tensor, self.last.tensor)):
+            recorder.alive.append(tensor)
+            if id(known) in recorder.roots:
+                recorder.roots[id(tensor)] = recorder.roots[id(known)]
+            if id(known) in recorder.parents:
+                recorder.parents[id(tensor)] = recorder.parents[id(known)]
+
+    def go_on(self) -> None:
+        """Write down what happened since."""
+        recorder = self.recorder
+        try:
+            for event in self.now:
+                assert not isinstance(event, Visit)
+                recorder.line = event.line
+                if isinstance(event, Wrote):
+                    recorder.assign(event.tensor, event.new)
+                elif event.shown:
+                    recorder.detach(event.operands[0], event.out)
+                else:
+                    recorder.record(event.op, event.operands, event.attributes, event.out)
+        finally:
+            recorder.line = None
