@@ -332,6 +332,8 @@ def test_errors_of_construction():
         (lambda: optim.SGD([p], nesterov=True), ValueError, "Nesterov momentum requires"),
         (lambda: optim.Adam([p], eps=-1), ValueError, "Invalid epsilon value: -1"),
         (lambda: optim.Adam([p], betas=(1, 0)), ValueError, "beta parameter at index 0: 1"),
+        (lambda: optim.Adam([p], betas=(0, 0.99)), ValueError, "both floats or both Tensors"),
+        (lambda: optim.AdamW([p], betas=(0.9, 0)), ValueError, "both floats or both Tensors"),
         (lambda: optim.AdamW([p], weight_decay=-1), ValueError, "Invalid weight_decay value"),
         (lambda: optim.RMSprop([p], alpha=-1), ValueError, "Invalid alpha value: -1"),
         (lambda: optim.Adagrad([p], lr_decay=-1), ValueError, "Invalid lr_decay value: -1"),

@@ -72,6 +72,31 @@ def test_refusals_of_interpolation() -> None:
     same_error(lambda t, f: f.interpolate(t.zeros(2, 5), size=3))
 
 
+@pytest.mark.parametrize(
+    ("shape", "options"),
+    [
+        ((1, 1, 3, 3), {"mode": "magic"}),
+        ((1, 1, 3, 3), {"mode": "magic", "size": 2}),
+        ((1, 1, 3, 3), {"mode": "linear", "size": (2, 2)}),
+        ((1, 1, 3, 3), {"mode": "linear", "size": (2,)}),
+        ((1, 1, 3, 3), {"scale_factor": (2, 2, 2)}),
+        ((1, 1, 3), {"mode": "bicubic", "size": 2}),
+        ((1, 1, 3), {"mode": "trilinear", "size": 2}),
+        ((3, 3), {"mode": "nearest", "size": 2}),
+        ((1, 1, 3, 3), {"size": (2, 2.5)}),
+        ((1, 1, 3, 3), {"size": (2, 0)}),
+    ],
+    ids=str,
+)
+def test_words_of_refusals_of_interpolation(shape: Any, options: dict[str, Any]) -> None:
+    with pytest.raises(Exception) as theirs:
+        torch.nn.functional.interpolate(torch.zeros(shape), **options)
+    with pytest.raises(theirs.type) as ours:
+        tj.nn.functional.interpolate(tj.zeros(shape), **options)
+    expected = str(theirs.value).replace("<class 'int'>, ", "")
+    assert str(ours.value).splitlines()[0] == expected
+
+
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic", "lanczos"])
 def test_filters_that_widen(mode: str, target: dict[str, Any]) -> None:

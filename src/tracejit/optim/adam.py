@@ -52,7 +52,7 @@ class Adam(Optimizer):
     ``fused=True`` runs the step of all parameters as one compiled program with the same numbers, from the second step
     on; None does so on the host once steps have taken long enough, False never. ``foreach`` and ``capturable`` are
     accepted and change nothing. ``decoupled_weight_decay`` makes it AdamW. Raises ``ValueError`` for hyperparameters
-    out of range.
+    out of range, and for ``betas`` that are not both floats or both tensors.
 
     >>> import tracejit as tj
     >>> w = tj.tensor([1.0], requires_grad=True)
@@ -95,6 +95,8 @@ class Adam(Optimizer):
             "decoupled_weight_decay": decoupled_weight_decay,
         }
         super().__init__(params, defaults)
+        if not any(all(isinstance(beta, kind) for beta in betas) for kind in (float, Tensor)):
+            raise ValueError("betas must be either both floats or both Tensors")
 
     def _check(self, group: Mapping[str, Any]) -> None:
         check_at_least_zero(group, lr="learning rate", eps="epsilon value")

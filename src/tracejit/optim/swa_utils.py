@@ -22,7 +22,9 @@ __all__ = [
     "update_bn",
 ]
 
+Tensors = list[Tensor]
 Average = Callable[[Tensor, Tensor, Any], Any]
+MultiAverage = Callable[[Tensors, Tensors, Any], None]
 
 
 def get_swa_avg_fn() -> Average:
@@ -40,8 +42,8 @@ def get_swa_avg_fn() -> Average:
     return swa_update
 
 
-def get_swa_multi_avg_fn() -> Callable[[list[Tensor], list[Tensor], Any], None]:
-    """The same for lists of tensors, in place.
+def get_swa_multi_avg_fn() -> MultiAverage:
+    """The same for lists of tensors of one dtype, in place. Raises ``RuntimeError`` for integers.
 
     >>> import tracejit as tj
     >>> mean = tj.ones(1)
@@ -49,7 +51,17 @@ def get_swa_multi_avg_fn() -> Callable[[list[Tensor], list[Tensor], Any], None]:
     >>> mean
     tensor([0.7500])
     """
-    return _for_lists(get_swa_avg_fn())
+
+    def swa_update(averaged: Tensors, current: Tensors, num_averaged: Any) -> None:
+        count = num_averaged + 1
+        with no_grad():
+            if _mixes(averaged):
+                _lerp(averaged, current, 1 / count)
+            else:
+                for mean, value in zip(averaged, current, strict=True):
+                    mean.addcdiv_(value - mean, count)
+
+    return swa_update
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Average:
@@ -60,7 +72,9 @@ def get_ema_avg_fn(decay: float = 0.999) -> Average:
     tensor([0.9000])
     """
     if not 0.0 <= decay <= 1.0:
-        raise ValueError(f"Invalid decay value {decay} provided. Please provide a value in [0,1].")
+        raise ValueError(
+            f"Invalid decay value {decay} provided. Please provide a value in [0,1] range."
+        )
 
     def ema_update(averaged: Tensor, current: Tensor, num_averaged: Any) -> Any:
         with no_grad():
@@ -69,8 +83,8 @@ def get_ema_avg_fn(decay: float = 0.999) -> Average:
     return ema_update
 
 
-def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[[list[Tensor], list[Tensor], Any], None]:
-    """The same for lists of tensors, in place.
+def get_ema_multi_avg_fn(decay: float = 0.999) -> MultiAverage:
+    """The same for lists of tensors of one dtype, in place; means of integers are cut off to integers.
 
     >>> import tracejit as tj
     >>> mean = tj.ones(1)
@@ -78,16 +92,27 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[[list[Tensor], list[T
     >>> mean
     tensor([0.9000])
     """
-    return _for_lists(get_ema_avg_fn(decay))
+    one = get_ema_avg_fn(decay)
 
-
-def _for_lists(one: Average) -> Callable[[list[Tensor], list[Tensor], Any], None]:
-    def update(averaged: list[Tensor], current: list[Tensor], num_averaged: Any) -> None:
+    def ema_update(averaged: Tensors, current: Tensors, num_averaged: Any) -> None:
         with no_grad():
-            for mean, value in zip(averaged, current, strict=True):
-                mean.copy_(one(mean, value, num_averaged) if mean.is_floating_point() else value)
+            if _mixes(averaged):
+                _lerp(averaged, current, 1 - decay)
+            else:
+                for mean, value in zip(averaged, current, strict=True):
+                    mean.copy_(one(mean, value, num_averaged))
 
-    return update
+    return ema_update
+
+
+def _mixes(averaged: Tensors) -> bool:
+    """Have these tensors, all of one dtype, values between two others?"""
+    return averaged[0].is_floating_point() or averaged[0].is_complex()
+
+
+def _lerp(averaged: Tensors, current: Tensors, weight: Any) -> None:
+    for mean, value in zip(averaged, current, strict=True):
+        mean.lerp_(value, weight)
 
 
 class AveragedModel(Module):
@@ -136,7 +161,10 @@ class AveragedModel(Module):
         return self.module(*args, **kwargs)
 
     def update_parameters(self, model: Module) -> None:
-        """Take the parameters of ``model`` into the average."""
+        """Take the parameters of ``model`` into the average.
+
+        ``multi_avg_fn`` is called with the tensors of each dtype.
+        """
         with no_grad():
             self._update(model)
 
@@ -146,19 +174,25 @@ class AveragedModel(Module):
             for mean, value in zip(own, new, strict=True):
                 mean.copy_(value)
         elif self.multi_avg_fn is not None:
-            self.multi_avg_fn(own, new, self.n_averaged)
+            groups: dict[Any, tuple[Tensors, Tensors]] = {}
+            for mean, value in zip(own, new, strict=True):
+                means, values = groups.setdefault((mean.device, mean.dtype), ([], []))
+                means.append(mean)
+                values.append(value)
+            for means, values in groups.values():
+                self.multi_avg_fn(means, values, self.n_averaged)
         else:
             average = self.avg_fn or get_swa_avg_fn()
             for mean, value in zip(own, new, strict=True):
-                mean.copy_(average(mean.detach(), value.detach(), self.n_averaged))
+                mean.copy_(average(mean, value, self.n_averaged))
         if not self.use_buffers:
             for mean, value in zip(self.module.buffers(), model.buffers(), strict=True):
                 mean.copy_(value)
         self.n_averaged.add_(1)
 
-    def _members(self, model: Any) -> list[Tensor]:
+    def _members(self, model: Any) -> Tensors:
         buffers = list(model.buffers()) if self.use_buffers else []
-        return [*model.parameters(), *buffers]
+        return [x.detach() for x in (*model.parameters(), *buffers)]
 
 
 def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:

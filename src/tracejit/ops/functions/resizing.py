@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -20,48 +21,56 @@ from .common import Tensor, as_type, check_tensor, own, shape_of, upcast
 
 Shape = tuple[int, ...]
 
+#: The modes that weigh neighbours, and the spatial dimensions that they take.
 _RANKS = {"linear": 1, "bilinear": 2, "bicubic": 2, "lanczos": 2, "trilinear": 3}
 #: How far from the middle the filters reach that leave out what a smaller image cannot show.
 _REACH = {"bilinear": 1, "bicubic": 2, "lanczos": 3}
-_MODES = (*_RANKS, "nearest", "nearest-exact", "area")
+_MODES = (
+    "nearest",
+    "linear",
+    "bilinear",
+    "bicubic",
+    "trilinear",
+    "lanczos",
+    "area",
+    "nearest-exact",
+)
 
 
-def _check_mode(x: Tensor, mode: str, align_corners: bool | None) -> None:
-    if mode not in _MODES or not 3 <= x.ndim <= 5:
-        raise NotImplementedError(
-            "Input Error: Only 3D, 4D and 5D input Tensors supported "
-            f"(got {x.ndim}D) for the modes: {' | '.join(_MODES)} (got {mode})"
-        )
-    if align_corners is not None and mode not in _RANKS:
-        raise ArgumentValueError(
-            "align_corners option can only be set with the interpolating modes: linear | bilinear | "
-            "bicubic | trilinear"
-        )
-    if mode in _RANKS and x.ndim != _RANKS[mode] + 2:
-        raise NotImplementedError(
-            f"Got {x.ndim}D input, but {mode} mode needs {_RANKS[mode] + 2}D input"
-        )
+def _check_mode(x: Tensor, mode: str) -> None:
+    """Is there such a mode for tensors of this rank?"""
+    rank = _RANKS.get(mode, x.ndim - 2) + 2
+    if mode in _MODES and 3 <= x.ndim <= 5 and x.ndim == rank:
+        return
+    if 3 <= x.ndim <= 5 and mode in ("linear", "bilinear", "trilinear"):
+        raise NotImplementedError(f"Got {x.ndim}D input, but {mode} mode needs {rank}D input")
+    raise NotImplementedError(
+        "Input Error: Only 3D, 4D and 5D input Tensors supported "
+        f"(got {x.ndim}D) for the modes: {' | '.join(_MODES)} (got {mode})"
+    )
 
 
-def _check_antialias(mode: str, antialias: bool, align_corners: bool | None) -> None:
-    if antialias and mode not in _REACH:
+def _check_antialias(x: Tensor, mode: str, antialias: bool, align_corners: bool | None) -> None:
+    if antialias and (mode not in _REACH or x.ndim != 4):
         raise ArgumentValueError(
             "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D "
             "tensor as input"
         )
-    if mode == "lanczos" and not antialias:
-        raise ArgumentValueError("Lanczos mode requires antialias=True")
-    if mode == "lanczos" and align_corners:
+    if mode == "lanczos" and x.ndim == 4 and align_corners:
         raise ArgumentValueError("Lanczos mode does not support align_corners=True")
+    if mode == "lanczos" and x.ndim == 4 and not antialias:
+        raise ArgumentValueError("Lanczos mode requires antialias=True")
 
 
-def _per_dim(name: str, value: Any, own: Shape) -> tuple[Any, ...]:
+def _per_dim(name: str, value: Any, own: Shape, forms: tuple[str, str]) -> tuple[Any, ...]:
+    """One of ``value`` for each spatial dimension."""
     given = tuple(value) if isinstance(value, (tuple, list)) else (value,) * len(own)
     if len(given) != len(own):
+        called, letters = forms
         raise ArgumentValueError(
-            "Input and output must have the same number of spatial dimensions, but got input with "
-            f"spatial dimensions of {list(own)} and {name} of {value}. Please provide input tensor in "
-            f"(N, C, d1, d2, ...,dK) format and {name} in (o1, o2, ...,oK) format."
+            f"Input and {name} must have the same number of spatial dimensions, but got input with "
+            f"spatial dimensions of {list(own)} and {called} {value}. Please provide input tensor in "
+            f"(N, C, d1, d2, ...,dK) format and {called.split(' of')[0]} in {letters} format."
         )
     return given
 
@@ -74,19 +83,36 @@ def _sizes(
         raise ArgumentValueError("only one of size or scale_factor should be defined")
     nothing = (None,) * len(own)
     if size is not None:
+        wanted = _per_dim("output", size, own, ("output size of", "(o1, o2, ...,oK)"))
         if recompute:
             raise ArgumentValueError(
                 "recompute_scale_factor is not meaningful with an explicit size."
             )
-        return tuple(int(n) for n in _per_dim("output size", size, own)), nothing
+        return tuple(map(_whole, wanted)), nothing
     if scale_factor is None:
         raise ArgumentValueError("either size or scale_factor should be defined")
-    scales = _per_dim("scale_factor", scale_factor, own)
+    forms = "scale_factor of shape", "(s1, s2, ...,sK)"
+    scales = _per_dim("scale_factor", scale_factor, own, forms)
     wanted = tuple(
         n * int(f) if is_symbolic(n) and float(f).is_integer() else math.floor(float(n) * f)
         for n, f in zip(own, scales, strict=True)
     )
     return wanted, nothing if recompute else tuple(map(float, scales))
+
+
+def _named(sizes: Shape) -> str:
+    return ", ".join(f"{name}: {n}" for name, n in zip("DHW"[-len(sizes) :], sizes, strict=True))
+
+
+def _whole(size: Any) -> int:
+    """An extent of the result, which is no number with a fraction."""
+    try:
+        return operator.index(size)
+    except TypeError:
+        raise TypeError(
+            "expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], "
+            f"but got size with types {[type(size)]}"
+        ) from None
 
 
 @function(method=False)
@@ -112,14 +138,19 @@ def interpolate(
     tensor([[[1., 2., 3.]]])
     """
     check_tensor("interpolate", input)
-    _check_mode(input, mode, align_corners)
-    _check_antialias(mode, antialias, align_corners)
+    if align_corners is not None and mode in ("nearest", "area", "nearest-exact"):
+        raise ArgumentValueError(
+            "align_corners option can only be set with the interpolating modes: linear | bilinear | "
+            "bicubic | trilinear"
+        )
     own = shape_of(input)[2:]
     wanted, scales = _sizes(own, size, scale_factor, recompute_scale_factor)
+    _check_antialias(input, mode, antialias, align_corners)
+    _check_mode(input, mode)
     if any(n < 1 for n in (*own, *wanted)):
         raise ShapeError(
-            f"Input and output sizes should be greater than 0, but got input {list(own)} output "
-            f"{list(wanted)}"
+            "Input and output sizes should be greater than 0, but got input "
+            f"({_named(own)}) output ({_named(wanted)})"
         )
     if mode == "area":
         result: Tensor = FUNCTIONS[f"adaptive_avg_pool{len(own)}d"](input, wanted)
