@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -92,6 +94,74 @@ def test_errors(call: str) -> None:
         eval(f"prune.{call}", {"prune": prune, "m": t.nn.Linear(3, 2)})
 
     same_error(run)
+
+
+HOOKS = [
+    "P.L1Unstructured.apply(m, 'weight', 3)",
+    "P.ln_structured(m, 'weight', 1, 2, 0)",
+    "P.identity(m, 'bias')",
+    "P.custom_from_mask(m, 'bias', s[:, 0] > 0)",
+    "P.RandomUnstructured.apply(m, 'weight', amount=2)",
+    "P.remove(m, 'weight')",
+    "P.global_unstructured([(m, 'weight'), (m, 'bias')], P.L1Unstructured, amount=2)",
+]
+
+
+def test_methods_are_hooks() -> None:
+    """Hooks tell what is pruned and how; methods that follow others come with them in a container."""
+    sides = []
+    for t in (tj, torch):
+        told = []
+        module, prune = pruned(t, [])[0], import_module(f"{t.__name__}.nn.utils.prune")
+        for step in HOOKS:
+            found = eval(step, {"P": prune, "m": module, "s": t.tensor(SCORES)})
+            kinds = []
+            for hook in module._forward_pre_hooks.values():
+                assert isinstance(hook, prune.BasePruningMethod)
+                inner = list(hook) if isinstance(hook, prune.PruningContainer) else []
+                assert array(hook.apply_mask(module)).any()
+                kinds.append(
+                    (hook._tensor_name, type(hook).__name__, [type(h).__name__ for h in inner])
+                )
+            told.append((type(found).__name__, kinds, prune.is_pruned(t.nn.Sequential(module))))
+        sides.append(told)
+    assert sides[0] == sides[1]
+
+
+def test_methods_of_ones_own() -> None:
+    """Masks of any dtype, an ``apply_mask`` of its own, compiled; nothing is left when it is removed."""
+    sides = []
+    for t in (tj, torch):
+        prune = import_module(f"{t.__name__}.nn.utils.prune")
+
+        class Half(prune.BasePruningMethod):
+            PRUNING_TYPE = "unstructured"
+
+            def compute_mask(self, t: Any, default_mask: Any) -> Any:
+                return t > 0
+
+            def apply_mask(self, module: Any) -> Any:
+                return super().apply_mask(module) * 0.5
+
+        module = pruned(t, [])[0]
+        method = Half.apply(module, "weight")
+        assert isinstance(method, Half)
+        assert module.weight_mask.dtype == t.bool
+        run = t.compile(module, strict=True) if t is tj else module
+        x = t.tensor(WEIGHT[:3])
+        found = [array(run(x)) for _ in range(3)]
+        twin = copy.deepcopy(module) if t is tj else module
+        prune.remove(twin, "weight")
+        found += [array(twin(x)), array(twin.weight)]
+        assert list(twin._forward_pre_hooks) == []
+        assert [n for n, _ in twin.named_parameters()] == ["bias", "weight"]
+        sides.append(found)
+    for ours, theirs in zip(*sides, strict=True):
+        np.testing.assert_allclose(ours, theirs)
+
+
+def test_methods_need_a_mask() -> None:
+    same_error(lambda t, f: import_module(f"{t.__name__}.nn.utils.prune").BasePruningMethod())
 
 
 def test_batch_norms_of_several_processes() -> None:

@@ -1,19 +1,18 @@
-"""Pruning: weights that a mask sets to zero. The weight is kept as ``<name>_orig``, the mask as ``<name>_mask``.
-
-The module gets a class of its own, in which the name is their product, computed at every access.
-"""
+"""Pruning: weights that a mask sets to zero, by methods that say where."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import numbers
+from collections.abc import Iterable
 from typing import Any
 
 from ...autograd.grad_mode import no_grad
-from ...ops.functions.joining import cat
+from ...ops.functions.factories import ones_like
 from ...ops.functions.sampling import rand
+from ...ops.table import FUNCTIONS
 from ..module import Module
-from ..parameter import Parameter
-from .parametrize import own_class
+from .convert_parameters import parameters_to_vector
+from .pruning_methods import BasePruningMethod, PruningContainer, forget, method_of
 
 __all__ = [
     "BasePruningMethod",
@@ -21,6 +20,7 @@ __all__ = [
     "Identity",
     "L1Unstructured",
     "LnStructured",
+    "PruningContainer",
     "RandomStructured",
     "RandomUnstructured",
     "custom_from_mask",
@@ -35,98 +35,31 @@ __all__ = [
 ]
 
 
+def _check_amount(amount: Any) -> None:
+    if not isinstance(amount, numbers.Real):
+        raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
+    if amount < 0 or (not isinstance(amount, numbers.Integral) and float(amount) > 1.0):
+        raise ValueError(
+            f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer"
+        )
+
+
 def _count(amount: Any, size: int) -> int:
     """How many of ``size`` entries are pruned: a number of them, or a share."""
-    if isinstance(amount, bool) or not isinstance(amount, (int, float)):
-        raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
-    if (isinstance(amount, float) and not 0.0 <= amount <= 1.0) or amount < 0:
-        raise ValueError(
-            f"amount={amount} should either be a float in [0, 1] or a non-negative int"
-        )
-    if isinstance(amount, int) and amount > size:
+    if not isinstance(amount, numbers.Integral):
+        share: int = round(amount * size)
+        return share
+    if int(amount) > size:
         raise ValueError(
             f"amount={amount} should be smaller than the number of parameters to prune={size}"
         )
-    return amount if isinstance(amount, int) else round(amount * size)
-
-
-class BasePruningMethod:
-    """A rule for masks: subclasses define ``compute_mask(t, default_mask)``.
-
-    ``PRUNING_TYPE`` says what is pruned once more of a weight that is pruned already: single entries that are left
-    ("unstructured"), slices along ``dim`` that are left ("structured"), or everything ("global").
-
-    >>> import tracejit as tj
-    >>> class EveryOther(tj.nn.utils.prune.BasePruningMethod):
-    ...     PRUNING_TYPE = "unstructured"
-    ...
-    ...     def compute_mask(self, t, default_mask):
-    ...         mask = default_mask.clone()
-    ...         mask.view(-1)[::2] = 0
-    ...         return mask
-    >>> EveryOther.apply(tj.nn.Linear(2, 2), "bias").bias_mask
-    tensor([0., 1.])
-    """
-
-    PRUNING_TYPE = "unstructured"
-    dim = -1
-
-    def compute_mask(self, t: Any, default_mask: Any) -> Any:
-        """The mask of ``t``, from one that is all ones."""
-        raise NotImplementedError
-
-    @classmethod
-    def apply(
-        cls, module: Any, name: str, *args: Any, importance_scores: Any = None, **kwargs: Any
-    ) -> Any:
-        """Prune ``module.name`` by a method of these arguments; the module."""
-        method = cls(*args, **kwargs)
-        old = module._buffers.get(f"{name}_mask")
-        weight = getattr(module, f"{name}_orig" if old is not None else name)
-        scores = weight if importance_scores is None else importance_scores
-        if scores.shape != weight.shape:
-            raise AssertionError(
-                f"importance_scores should have the same shape as parameter {name} of {module}"
-            )
-        with no_grad():
-            mask = method._further(scores.detach(), weight.new_ones(weight.shape), old)
-        if old is not None:
-            module._buffers[f"{name}_mask"] = mask
-            _show(module, _names(module))
-            return module
-        del module._parameters[name]
-        module.register_parameter(f"{name}_orig", weight)
-        module.register_buffer(f"{name}_mask", mask.to(weight.dtype))
-        _show(module, (*_names(module), name))
-        return module
-
-    def _further(self, scores: Any, ones: Any, old: Any) -> Any:
-        """The mask of all that is left by an old one."""
-        if old is None:
-            return self.compute_mask(scores, ones)
-        mask = old.clone()
-        if self.PRUNING_TYPE == "unstructured":
-            left = mask == 1
-        elif self.PRUNING_TYPE == "structured":
-            others = [d for d in range(scores.ndim) if d != self.dim % scores.ndim]
-            kept = mask.sum(others) != 0
-            left = (slice(None),) * (self.dim % scores.ndim) + (kept,)
-        else:
-            left = ...
-        mask[left] = self.compute_mask(scores[left], mask[left]).to(mask.dtype)
-        return mask
-
-    def prune(self, t: Any, default_mask: Any = None, importance_scores: Any = None) -> Any:
-        """``t`` times its mask."""
-        scores = t if importance_scores is None else importance_scores
-        ones = t.new_ones(t.shape) if default_mask is None else default_mask
-        with no_grad():
-            mask = self.compute_mask(scores.detach(), ones)
-        return t * mask.to(t.dtype)
+    return int(amount)
 
 
 class Identity(BasePruningMethod):
     """Prunes nothing; the mask is there."""
+
+    PRUNING_TYPE = "unstructured"
 
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
         """All ones."""
@@ -136,29 +69,61 @@ class Identity(BasePruningMethod):
 class RandomUnstructured(BasePruningMethod):
     """Prunes ``amount`` entries (a number or a share) at random."""
 
+    PRUNING_TYPE = "unstructured"
+
     def __init__(self, amount: Any) -> None:
-        _count(amount, 1 << 62)
+        _check_amount(amount)
         self.amount = amount
 
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
         """Zero where random numbers are largest."""
-        return _without(default_mask, rand(t.shape), _count(self.amount, t.numel()))
+        return _without(default_mask, FUNCTIONS["rand_like"](t), _count(self.amount, t.numel()))
 
 
-class L1Unstructured(RandomUnstructured):
+class L1Unstructured(BasePruningMethod):
     """Prunes the ``amount`` entries (a number or a share) of least absolute value."""
+
+    PRUNING_TYPE = "unstructured"
+
+    def __init__(self, amount: Any) -> None:
+        _check_amount(amount)
+        self.amount = amount
 
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
         """Zero where absolute values are least."""
-        return _without(default_mask, -t.abs(), _count(self.amount, t.numel()))
+        return _without(default_mask, t.abs(), _count(self.amount, t.numel()), largest=False)
 
 
-def _without(mask: Any, ranks: Any, count: int) -> Any:
-    """``mask`` with zeros at the ``count`` entries that rank highest."""
-    flat = mask.clone().reshape(-1)
+def _without(mask: Any, ranks: Any, count: int, largest: bool = True) -> Any:
+    """``mask`` with zeros at the ``count`` entries that rank highest, or lowest."""
+    found = mask.clone().contiguous()
     if count:
-        flat[ranks.reshape(-1).topk(count).indices] = 0
-    return flat.reshape(mask.shape)
+        with no_grad():
+            found.view(-1)[ranks.view(-1).topk(count, largest=largest).indices] = 0
+    return found
+
+
+def _check_slices(t: Any, dim: int) -> None:
+    if t.ndim < 2:
+        raise ValueError(
+            "Structured pruning can only be applied to multidimensional tensors. "
+            f"Found tensor of shape {t.shape} with {t.ndim} dims"
+        )
+    if dim >= t.ndim:
+        raise IndexError(f"Invalid index {dim} for tensor of size {t.shape}")
+
+
+def _only(t: Any, default_mask: Any, ranks: Any, dim: int, amount: Any) -> Any:
+    """The part of ``default_mask`` in the slices that rank highest."""
+    count = _count(amount, ranks.numel())
+    if not count:
+        return default_mask
+    with no_grad():
+        kept = ranks.new_zeros(ranks.shape, dtype=t.dtype)
+        kept[ranks.topk(ranks.numel() - count).indices] = 1
+        shape = [1] * t.ndim
+        shape[dim] = ranks.numel()
+        return kept.reshape(shape) * default_mask.to(t.dtype)
 
 
 class RandomStructured(BasePruningMethod):
@@ -167,36 +132,29 @@ class RandomStructured(BasePruningMethod):
     PRUNING_TYPE = "structured"
 
     def __init__(self, amount: Any, dim: int = -1) -> None:
-        _count(amount, 1 << 62)
+        _check_amount(amount)
         self.amount, self.dim = amount, dim
 
-    def _ranks(self, t: Any) -> Any:
-        """One number for each slice: the lowest are pruned."""
-        return rand(t.shape[self.dim])
-
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
-        """Zero in the slices that rank lowest."""
-        if t.ndim < 2:
-            raise ValueError(
-                "Structured pruning can only be applied to multidimensional tensors. "
-                f"Found tensor of shape {t.shape} with {t.ndim} dims"
-            )
-        ranks = self._ranks(t)
-        kept = _without(ranks.new_ones(ranks.shape), -ranks, _count(self.amount, ranks.numel()))
-        shape = [1] * t.ndim
-        shape[self.dim] = ranks.numel()
-        return default_mask * kept.reshape(shape)
+        """Zero in the slices whose random numbers are least."""
+        _check_slices(t, self.dim)
+        return _only(t, default_mask, rand(t.shape[self.dim]), self.dim, self.amount)
 
 
-class LnStructured(RandomStructured):
+class LnStructured(BasePruningMethod):
     """Prunes the ``amount`` slices (a number or a share) along ``dim`` of least ``n``-norm."""
 
-    def __init__(self, amount: Any, n: Any, dim: int = -1) -> None:
-        super().__init__(amount, dim)
-        self.n = n
+    PRUNING_TYPE = "structured"
 
-    def _ranks(self, t: Any) -> Any:
-        return t.norm(p=self.n, dim=[d for d in range(t.ndim) if d != self.dim % t.ndim])
+    def __init__(self, amount: Any, n: Any, dim: int = -1) -> None:
+        _check_amount(amount)
+        self.amount, self.n, self.dim = amount, n, dim
+
+    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+        """Zero in the slices of least norm."""
+        _check_slices(t, self.dim)
+        norms = t.norm(p=self.n, dim=[d for d in range(t.ndim) if d != self.dim % t.ndim])
+        return _only(t, default_mask, norms, self.dim, self.amount)
 
 
 class CustomFromMask(BasePruningMethod):
@@ -209,30 +167,11 @@ class CustomFromMask(BasePruningMethod):
 
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
         """Zero where either mask is."""
+        if default_mask.shape != self.mask.shape:
+            raise AssertionError(
+                f"default_mask shape {default_mask.shape} must match self.mask shape {self.mask.shape}"
+            )
         return default_mask * self.mask.to(default_mask.dtype)
-
-
-def _names(module: Any) -> tuple[str, ...]:
-    """The pruned tensors of a module."""
-    return tuple(getattr(type(module), "_pruned", ()))
-
-
-def _show(module: Any, names: Iterable[str]) -> None:
-    """Let ``names`` and no others be read as products."""
-    names = tuple(dict.fromkeys(names))
-    kind = type(module)
-    if "_pruned" in vars(kind):
-        object.__setattr__(module, "__class__", kind._class_before)
-    members = {name: property(_reader(name)) for name in names}
-    if names:
-        own_class(module, kind.__name__, _pruned=names, **members)
-
-
-def _reader(name: str) -> Callable[[Any], Any]:
-    def read(self: Any) -> Any:
-        return getattr(self, f"{name}_mask") * getattr(self, f"{name}_orig")
-
-    return read
 
 
 def identity(module: Any, name: str) -> Any:
@@ -242,7 +181,8 @@ def identity(module: Any, name: str) -> Any:
     >>> tj.nn.utils.prune.identity(tj.nn.Linear(1, 1), "weight").weight_mask
     tensor([[1.]])
     """
-    return Identity.apply(module, name)
+    Identity.apply(module, name)
+    return module
 
 
 def random_unstructured(module: Any, name: str, amount: Any) -> Any:
@@ -254,7 +194,8 @@ def random_unstructured(module: Any, name: str, amount: Any) -> Any:
     >>> tj.nn.utils.prune.random_unstructured(tj.nn.Linear(2, 2), "weight", 3).weight_mask.sum()
     tensor(1.)
     """
-    return RandomUnstructured.apply(module, name, amount)
+    RandomUnstructured.apply(module, name, amount)
+    return module
 
 
 def l1_unstructured(module: Any, name: str, amount: Any, importance_scores: Any = None) -> Any:
@@ -267,7 +208,8 @@ def l1_unstructured(module: Any, name: str, amount: Any, importance_scores: Any 
     >>> int((layer.weight == 0).sum())
     2
     """
-    return L1Unstructured.apply(module, name, amount, importance_scores=importance_scores)
+    L1Unstructured.apply(module, name, amount, importance_scores=importance_scores)
+    return module
 
 
 def random_structured(module: Any, name: str, amount: Any, dim: int) -> Any:
@@ -277,7 +219,8 @@ def random_structured(module: Any, name: str, amount: Any, dim: int) -> Any:
     >>> tj.nn.utils.prune.random_structured(tj.nn.Linear(2, 2), "weight", 1, dim=0).weight_mask.sum()
     tensor(2.)
     """
-    return RandomStructured.apply(module, name, amount, dim)
+    RandomStructured.apply(module, name, amount, dim)
+    return module
 
 
 def ln_structured(
@@ -289,7 +232,8 @@ def ln_structured(
     >>> tj.nn.utils.prune.ln_structured(tj.nn.Linear(2, 2), "weight", 1, 2, dim=1).weight_mask.sum()
     tensor(2.)
     """
-    return LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
+    LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
+    return module
 
 
 def custom_from_mask(module: Any, name: str, mask: Any) -> Any:
@@ -299,7 +243,8 @@ def custom_from_mask(module: Any, name: str, mask: Any) -> Any:
     >>> tj.nn.utils.prune.custom_from_mask(tj.nn.Linear(1, 2), "bias", tj.tensor([0, 1])).bias_mask
     tensor([0., 1.])
     """
-    return CustomFromMask.apply(module, name, mask)
+    CustomFromMask.apply(module, name, mask)
+    return module
 
 
 def global_unstructured(
@@ -319,22 +264,31 @@ def global_unstructured(
     >>> int(layer.weight_mask.sum() + layer.bias_mask.sum())
     4
     """
-    pairs, scores = list(parameters), importance_scores or {}
-    if pruning_method.PRUNING_TYPE != "unstructured":
-        raise TypeError('Only "unstructured" PRUNING_TYPE supported for the `pruning_method`.')
-    values = [scores.get(pair, getattr(*pair)).detach() for pair in pairs]
-    old = [getattr(module, f"{name}_mask", None) for module, name in pairs]
-    ones = [v.new_ones(v.shape) if m is None else m for v, m in zip(values, old, strict=True)]
-    with no_grad():
-        flat = cat([v.reshape(-1) for v in values])
-        known = cat([m.reshape(-1) for m in ones])
-        mask = pruning_method(**kwargs)._further(
-            flat, known, known if any(m is not None for m in old) else None
+    if not isinstance(parameters, Iterable):
+        raise TypeError("global_unstructured(): parameters is not an Iterable")
+    pairs = list(parameters)
+    given = {} if importance_scores is None else importance_scores
+    if not isinstance(given, dict):
+        raise TypeError("global_unstructured(): importance_scores must be of type dict")
+    weights = [getattr(module, name) for module, name in pairs]
+    scores = [given.get(pair, weight) for pair, weight in zip(pairs, weights, strict=True)]
+    known = [
+        getattr(module, f"{name}_mask", ones_like(weight))
+        for (module, name), weight in zip(pairs, weights, strict=True)
+    ]
+    method: Any = pruning_method(**kwargs)
+    if method.PRUNING_TYPE != "unstructured":
+        raise TypeError(
+            'Only "unstructured" PRUNING_TYPE supported for the `pruning_method`. '
+            f"Found method {pruning_method} of type {method.PRUNING_TYPE}"
         )
-    for (module, name), part, value in zip(
-        pairs, mask.split([v.numel() for v in values]), values, strict=True
-    ):
-        custom_from_mask(module, name, part.reshape(value.shape))
+    method._tensor_name = "temp"
+    mask = PruningContainer(method).compute_mask(
+        parameters_to_vector(scores), parameters_to_vector(known)
+    )
+    parts = mask.split([weight.numel() for weight in weights])
+    for (module, name), part, weight in zip(pairs, parts, weights, strict=True):
+        custom_from_mask(module, name, part.view_as(weight))
 
 
 def remove(module: Any, name: str) -> Any:
@@ -347,17 +301,13 @@ def remove(module: Any, name: str) -> Any:
     >>> sorted(dict(tj.nn.utils.prune.remove(layer, "weight").named_parameters()))
     ['bias', 'weight']
     """
-    if name not in _names(module):
+    method = method_of(module, name)
+    if method is None:
         raise ValueError(
             f"Parameter '{name}' of module {module} has to be pruned before pruning can be removed"
         )
-    original = module._parameters[f"{name}_orig"]
-    with no_grad():
-        original.copy_(original * module._buffers[f"{name}_mask"])
-    _show(module, [other for other in _names(module) if other != name])
-    delattr(module, f"{name}_orig")
-    delattr(module, f"{name}_mask")
-    module.register_parameter(name, original if isinstance(original, Parameter) else None)
+    method.remove(module)
+    forget(module, method)
     return module
 
 
@@ -368,4 +318,8 @@ def is_pruned(module: Module) -> bool:
     >>> tj.nn.utils.prune.is_pruned(tj.nn.Linear(1, 1))
     False
     """
-    return any(_names(inner) for inner in module.modules())
+    return any(
+        isinstance(hook, BasePruningMethod)
+        for inner in module.modules()
+        for hook in inner._forward_pre_hooks.values()
+    )
