@@ -115,7 +115,7 @@ class PruningContainer(BasePruningMethod):
     """
 
     def __init__(self, *args: BasePruningMethod) -> None:
-        self._pruning_methods: tuple[BasePruningMethod, ...] = ()
+        self._pruning_methods: tuple[Any, ...] = ()
         if len(args) == 1:
             self._tensor_name = args[0]._tensor_name
         for method in args:
