@@ -167,7 +167,8 @@ class Entry(Made):
         self.history.append(why)
         guard = recorder.widened(guard)
         plain_state(guard.checks if recorder.showed_sizes_or_numbers else ())
-        self.unstable = guard.difference() or recorder.overtaken
+        with recorder.flags_as_found():
+            self.unstable = guard.difference() or recorder.overtaken
         if self.unstable is not None:
             self.owner.uses.learn_run(self.form, guard)
             recorder.unsupported(f"it changes Python state: {self.unstable}")
@@ -214,7 +215,8 @@ class Entry(Made):
         """The run ended in an error: calls that come here again run eagerly. True when the tree has grown."""
         guard = recorder.widened(guard)
         plain_state(guard.checks if recorder.showed_sizes_or_numbers else ())
-        unstable = guard.difference()
+        with recorder.flags_as_found():
+            unstable = guard.difference()
         grown = False
         with self._lock:
             try:
@@ -235,12 +237,9 @@ class Entry(Made):
 
     def _guard_by(self, recorder: Recorder, guard: StateGuard, tensors: list[Tensor]) -> None:
         """From now on, calls are served under the state that a run was recorded under."""
-        captured = [
-            (f"captured tensor {s.value.name!r}", s.tensor)
-            for s in self.signature.sources
-            if s.kind == "captured" and s.tensor is not None
-        ]
-        self.guard = with_facts(recorder.settled(guard, known_objects(guard)), captured)
+        captured = self.signature.captured_by_name()
+        with recorder.flags_as_found():
+            self.guard = with_facts(recorder.settled(guard, known_objects(guard)), captured)
         expected = (*recorder.argument_gradients(), *recorder.without_attributes())
         self.pinned = (*recorder.pinned_arguments(self.guard, tensors), *expected)
         if self.pinned:
@@ -346,7 +345,7 @@ class Entry(Made):
         """Is a gradient wanted with respect to an input?"""
         source = self.signature.source_of(value)
         if source.tensor is not None:
-            return source.tensor._flows is True
+            return self.signature.flows(source.tensor)
         return source.kind == "argument" and (source.leaf or self.wants[source.position])
 
     # --- replaying -----------------------------------------------------------------------------------------------

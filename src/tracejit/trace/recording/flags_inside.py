@@ -2,12 +2,14 @@
 
 What was read of a tensor before is not what is read of it after: gradients go to one of the two. An argument that
 starts to require grad becomes a second input of the graph for what comes after, the one of the two that gradients go
-to; a leaf from outside that stops for a while is read by its values alone.
+to; another leaf from outside that starts or stops is read by its values alone from then on, which suits whatever no
+backward pass outside goes to. A call leaves leaves as the run left them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +60,7 @@ class FlagsInside:
     inside: Callable[[Tensor], bool]
     nodes_behind: Callable[[Iterable[Tensor]], Iterator[Node]]
     not_in_rounds: Callable[[], None]
+    is_spent: Callable[[Tensor], bool]
     unsupported: Callable[[str], None]
     value_of: Callable[[Tensor], Value]
 
@@ -67,6 +70,9 @@ class FlagsInside:
         #: Leaves from outside that do not require grad for now: their values with and without a gradient.
         self.stopped: dict[int, tuple[Value, Value]] = {}
         self.started: dict[int, Tensor] = {}  # arguments that the run made leaves that require grad
+        self.cut: set[int] = set()  # other leaves that started, by identity
+        #: Leaves from outside whose flags the run changed, and whether they required grad before.
+        self.found_flags: dict[int, tuple[Tensor, bool]] = {}
         self.read_before: set[int] = set()  # those among them that were read before
         #: What stands for tensors in views made before their flags changed.
         self.stand_ins: dict[int, list[Tensor]] = {}
@@ -77,6 +83,7 @@ class FlagsInside:
         if self.inside(tensor):
             self.new_leaves[id(tensor)] = tensor
         elif self.failure is None:
+            self.found_flags.setdefault(id(tensor), (tensor, tensor._requires_grad))
             with self.careful(FLAGS):
                 self._flag_changed(tensor)
 
@@ -110,10 +117,13 @@ class FlagsInside:
         """What is read of a leaf from outside that requires grad from now on; None where that cannot be told."""
         key = id(tensor)
         found = self.stopped.pop(key, None)
-        if found is not None:
-            return found[0] if before is found[1] else None  # or it was written to meanwhile
-        if key not in self.positions or key in self.written:
-            return None
+        if found is not None and before is found[1]:
+            return found[0]
+        if key not in self.positions and tensor._base is None:
+            self.cut.add(key)
+            return self.emit(elementwise.detach_copy, (before,), {})
+        if found is not None or key not in self.positions or key in self.written:
+            return None  # it was written to meanwhile
         if self._was_read(key, before):
             self.read_before.add(key)
         after = self.signature.leaf(self.positions[key], tensor)
@@ -151,18 +161,39 @@ class FlagsInside:
         return any(source is x for source, _ in self.parents.values() for x in stand_ins)
 
     def check_flags(self, outputs: Sequence[Tensor]) -> None:
-        """Do leaves from outside require grad as they did before, or can a call make them do so?"""
-        if not self.stopped.keys() <= self.started.keys():
+        """Can a backward pass outside come to leaves that are read by their values alone?"""
+        closed = self.cut.union(self.stopped)
+        if not closed:
+            return
+        live = [x for x in outputs if not self.is_spent(x)]
+        ends = (n.variable for n in self.nodes_behind(live) if type(n) is AccumulateGrad)
+        if any(id(leaf) in closed for leaf in ends):
             self.unsupported(FLAGS)
-        elif self.stopped:
-            ends = (n.variable for n in self.nodes_behind(outputs) if type(n) is AccumulateGrad)
-            if any(id(leaf) in self.stopped for leaf in ends):
-                self.unsupported(FLAGS)
 
     @property
-    def started_leaves(self) -> tuple[int, ...]:
-        """The positions of arguments that require grad once the run is over, and did not before."""
-        return tuple(self.positions[key] for key in self.started if key not in self.stopped)
+    def flags_left(self) -> tuple[tuple[Tensor | int, bool], ...]:
+        """Leaves from outside that require grad now and did not before, or the other way round.
+
+        Arguments are told by their positions.
+        """
+        return tuple(
+            (self.positions.get(key, tensor), tensor._requires_grad)
+            for key, (tensor, before) in self.found_flags.items()
+            if tensor._requires_grad is not before
+        )
+
+    @contextmanager
+    def flags_as_found(self) -> Iterator[None]:
+        """Leaves from outside require grad as the run found them, for who compares or notes the state of then."""
+        changed = [t for t, before in self.found_flags.values() if t._requires_grad is not before]
+        for tensor in changed:
+            tensor._requires_grad = not tensor._requires_grad
+        try:
+            yield
+        finally:
+            for tensor in changed:
+                tensor._requires_grad = not tensor._requires_grad
+                tensor._rebound()
 
 
 def _read_by(statement: Any) -> Sequence[Any]:

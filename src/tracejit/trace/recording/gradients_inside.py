@@ -62,21 +62,22 @@ class Effects:
     """What a run did besides returning outputs and writing to tensors.
 
     ``tracked`` are the inputs written to with the gradient mode on, ``calls`` run again after everything else,
-    ``leaves`` the positions of arguments that require grad from then on, ``turned`` the inputs of which views were
-    turned in place, and how often.
+    ``flags`` leaves that require grad from then on, or do so no longer (arguments by their positions), ``turned`` the
+    inputs of which views were turned in place, and how often.
     """
 
     slots: tuple[SlotEffect, ...]
     tracked: frozenset[Value]
     calls: tuple[Repeated, ...]
-    leaves: tuple[int, ...] = ()
+    flags: tuple[tuple[Tensor | int, bool], ...] = ()
     turned: tuple[tuple[Value, int], ...] = ()
 
     @property
     def summary(self) -> Any:
         """What two runs that end alike have in common."""
         slots = [(id(s.tensor), s.position, s.output) for s in self.slots]
-        return slots, len(self.calls), self.leaves, [(id(v), n) for v, n in self.turned]
+        flags = [(x if isinstance(x, int) else (id(x),), flag) for x, flag in self.flags]
+        return slots, len(self.calls), flags, [(id(v), n) for v, n in self.turned]
 
 
 @dataclass(eq=False)
@@ -247,8 +248,8 @@ class GradientsInside(FunctionsInside, HooksInside, TapeInside, FlagsInside):
     @property
     def has_effects(self) -> bool:
         """Did the run change what another run would find?"""
-        changed = self.written or self.slots or self.calls or self.tracked_writes or self.started
-        return bool(changed)
+        changed = self.written or self.slots or self.calls or self.tracked_writes
+        return bool(changed or self.found_flags)
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
@@ -279,6 +280,11 @@ class GradientsInside(FunctionsInside, HooksInside, TapeInside, FlagsInside):
         assert output.grad_fn is not None
         return Spent(tuple(leaves), open_steps(output.grad_fn, nodes, ends, self.partly_freed))
 
+    def is_spent(self, output: Tensor) -> bool:
+        """Can no backward pass go anywhere from an output any more?"""
+        found = self.spent(output)
+        return found is not None and not found.steps
+
     def partly_freed(self) -> None:
         """Give up for a history of which other things than the plainest steps remain."""
         self.unsupported("a backward pass inside freed a part of the history of a result")
@@ -293,7 +299,8 @@ class GradientsInside(FunctionsInside, HooksInside, TapeInside, FlagsInside):
                     "the step count of an optimizer is read inside a compiled function"
                 )
         plain = not slots and not self.calls and not self.tracked_writes and not self.written
-        plain = plain and not self.started and not self.outside_turned
+        flags = self.flags_left
+        plain = plain and not flags and not self.outside_turned
         if plain and not self.signature.special and all(r.spent is None for r in recipes):
             return None
         tracked = frozenset(self.external[key][1] for key in self.tracked_writes)
@@ -303,7 +310,7 @@ class GradientsInside(FunctionsInside, HooksInside, TapeInside, FlagsInside):
         turned = tuple(
             (v, self.outside_turned[k]) for k, v in outside.items() if self.roots[k] is v
         )
-        return Effects(tuple(slots), tracked, tuple(self.calls), self.started_leaves, turned)
+        return Effects(tuple(slots), tracked, tuple(self.calls), flags, turned)
 
     def widened(self, guard: StateGuard) -> StateGuard:
         """``guard`` with the Python state that the run itself turned out to depend on."""

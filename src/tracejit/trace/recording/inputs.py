@@ -47,6 +47,8 @@ class Signature:
     builder: Builder
     sources: list[Source] = field(default_factory=list)
     captured: dict[int, Value] = field(default_factory=dict)
+    #: Did those tensors among them whose flags a call changes require grad before?
+    flags: dict[int, bool] = field(default_factory=dict)
     rows: dict[Any, tuple[Any, tuple[Value, ...]]] = field(default_factory=dict)
     checks: dict[Any, Check] = field(default_factory=dict)
     gradient_checks: dict[int, Check] = field(default_factory=dict)
@@ -115,6 +117,15 @@ class Signature:
         self.captured[id(tensor)] = value
         return value
 
+    def captured_by_name(self) -> list[tuple[str, Tensor]]:
+        """The tensors from outside the function, and what they are called."""
+        found = ((s.value.name, s.tensor) for s in self.sources if s.kind == "captured")
+        return [(f"captured tensor {name!r}", x) for name, x in found if x is not None]
+
+    def flows(self, tensor: Tensor) -> bool:
+        """Is a gradient wanted with respect to a tensor from outside, as calls find it?"""
+        return self.flags.get(id(tensor), tensor._flows is True)
+
     def source_of(self, value: Value) -> Source:
         """Where an input comes from."""
         if value not in self.by_value:
@@ -180,6 +191,7 @@ class Signature:
         for source in self.sources[count:]:
             if source.tensor is not None:
                 self.captured.pop(id(source.tensor), None)
+        self.flags = {k: flag for k, flag in self.flags.items() if k in self.captured}
         gone = {source.value for source in self.sources[count:]}
         self.rows = {k: row for k, row in self.rows.items() if gone.isdisjoint(row[1])}
         self.cells = {k: value for k, value in self.cells.items() if value not in gone}

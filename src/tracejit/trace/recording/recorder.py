@@ -335,6 +335,7 @@ class Recorder(
         self.check_rebound(outputs, [r.value for r in recipes])
         guard_unread(self, [*(r.value for r in recipes), *(new for _, new, _ in writes)])
         effects = self.effects(slots, recipes)
+        self.signature.flags.update({k: before for k, (_, before) in self.found_flags.items()})
         kept, draws = self.kept_writes(outputs, recipes), dict(self.random_calls)
         found = Recording(tuple(self.path), recipes, writes, draws, effects, kept, numbers, stores)
         found.held, found.later = self.held, tuple(self.state_later)

@@ -21,7 +21,7 @@ from ..recording.inputs import Source
 from ..recording.recording import writes_once_moved
 from ..tree.segments import Runner
 from ..tree.tree import Leaf
-from .ending import ALIASED, KIN, Ending, NotReplayable, Overtaken, start
+from .ending import ALIASED, KIN, Ending, NotReplayable, Overtaken, start, stop
 from .replay import _ReplayWriter
 
 if TYPE_CHECKING:
@@ -84,10 +84,12 @@ class EffectsWriter(_ReplayWriter):
         self.add("entry.replays += 1")
         self.add(f"{self.bind('leaf', leaf)}.calls += 1")
         self.versions(leaf)
-        for position in ending.leaves:
-            self.add(f"{self.bind('start', start)}(tensors[{position}])")
+        for i, owner in enumerate(ending.started):
+            self.add(f"{self.bind('start', start)}({self.owner(f'started{i}', owner)})")
         if leaf.backward:
             self.attach(leaf, runner)
+        for i, owner in enumerate(ending.stopped):
+            self.add(f"{self.bind('stop', stop)}({self.owner(f'stopped{i}', owner)})")
         self.writes(leaf, ending, runner)
         self.conclude(leaf, ending)
 

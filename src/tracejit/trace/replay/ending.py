@@ -60,7 +60,9 @@ class Ending:
         self.tracked = [positions[old] for old, *_ in found.writes if old in tracked]
         self.turned = [(positions[v], n) for v, n in effects.turned] if effects is not None else []
         self.calls = effects.calls if effects is not None else ()
-        self.leaves = effects.leaves if effects is not None else ()
+        flags = effects.flags if effects is not None else ()
+        self.started = [owner for owner, flag in flags if flag]
+        self.stopped = [owner for owner, flag in flags if not flag]
         self.slots = [
             (s.tensor if s.position < 0 else s.position, s.output)
             for s in (effects.slots if effects is not None else ())
@@ -143,9 +145,14 @@ class Ending:
             environment[position]._writes.value = version
 
     def start(self, tensors: Sequence[Tensor]) -> None:
-        """Arguments require grad from now on, before anything leads to them."""
-        for position in self.leaves:
-            start(tensors[position])
+        """Leaves require grad from now on, before anything leads to them."""
+        for owner in self.started:
+            start(tensors[owner] if isinstance(owner, int) else owner)
+
+    def stop(self, tensors: Sequence[Tensor]) -> None:
+        """Leaves do not require grad from now on, before anything is made of them."""
+        for owner in self.stopped:
+            stop(tensors[owner] if isinstance(owner, int) else owner)
 
     def write(self, environment: Environment) -> None:
         """Write to the tensors the run wrote to."""
@@ -195,6 +202,12 @@ class Ending:
 def start(leaf: Tensor) -> None:
     """Let a leaf require grad."""
     leaf._requires_grad = True
+    leaf._rebound()
+
+
+def stop(leaf: Tensor) -> None:
+    """Let a leaf not require grad."""
+    leaf._requires_grad = False
     leaf._rebound()
 
 

@@ -112,6 +112,7 @@ def is_plain(recorder: Recorder) -> bool:
         recorder.hidden,
         recorder.freeing,
         recorder.new_leaves,
+        recorder.found_flags,
         recorder.stores,
         recorder.scope,
         recorder.signature.special,

@@ -169,6 +169,7 @@ class Walk:
         ending.start(tensors)
         if leaf.backward:
             self.attach(leaf, runner, environment, *kept)
+        ending.stop(tensors)
         ending.write(environment)
         outputs = ending.outputs(environment)
         ending.conclude(tensors, outputs)
