@@ -26,7 +26,7 @@ from .tensor import Tensor
 from .trace.behind import Pending, warm_up
 from .trace.entry import Entry, NotReplayable, Refused, UnseenSegment
 from .trace.first_call import record
-from .trace.keeping import BUSY, CHURN, Keeping
+from .trace.keeping import ALIKE, BUSY, CHURN, Keeping
 from .trace.numbers.numbers import ANY, UnfitError
 from .trace.numbers.places import TURNS
 from .trace.numbers.strays import left_over, run_beside
@@ -81,6 +81,7 @@ class CompiledFunction(Keeping, Inspection, Copies):
         self._backoffs: dict[Any, Backoff] = {}
         self._met: dict[Any, None] = {}
         self._churn = Backoff(CHURN)
+        self._refused = Backoff(ALIKE)
         self._compiled_before = 0
         self._lock = renewed_rlock()
         self._warned: set[str] = set()
@@ -171,7 +172,7 @@ class CompiledFunction(Keeping, Inspection, Copies):
                 self._forget(entry)
                 return self._record(entry.key, tensors, args, kwargs)
             self._explain(str(end))
-            if self.uses.without_sizes(entry, str(end)):
+            if not entry.alike and self.uses.without_sizes(entry, str(end)):
                 self._forget(entry)
         result = self._eager(args, kwargs)
         if isinstance(end, Refused):
@@ -230,7 +231,8 @@ class CompiledFunction(Keeping, Inspection, Copies):
         if backoff is not None and backoff.wait():
             self._explain(backoff.reason)
             return self._eager(args, kwargs)
-        if (self.background and self._is_first(key)) or self._always_new(key, tensors):
+        later = (self.background and self._is_first(key)) or self._always_new(key, tensors)
+        if later or self._refuses_all(key):
             return self._eager(args, kwargs)
         lock = self._lock
         try:
@@ -306,10 +308,7 @@ class CompiledFunction(Keeping, Inspection, Copies):
             if entry.varying:
                 return self._record(entry.key, tensors, args, kwargs)
             return self._recorded(entry, tensors, args, kwargs, why)
-        given_up = self.shapes.gives_up(entry) or (
-            entry.failure is not None and self.uses.without_sizes(entry, entry.failure)
-        )
-        if given_up or listener.learned:  # the next call is recorded in another way
+        if self._gives_up(entry) or listener.learned:  # the next call is recorded in another way
             self._forget(entry)
             return result
         self._judge(entry, listener.verdict(entry.guard, tensors, result))

@@ -88,6 +88,7 @@ class Entry(Made):
         self.opened = False  # are there loops whose end values decide about?
         self.diverged = False  # something other than a tensor decided on the path
         self.parted = self.compiled = False  # did what cannot be recorded lie behind a branch?
+        self.alike = False  # can it be recorded for no numbers and extents at all, as it seems?
         self.tried = False  # to compile, in vain, for a reason that may pass
         self.pinned: tuple[tuple[int, Any], ...] = ()  # arguments, and what is expected of each
         self.types = [str(layout) for _, layout, *_ in key[4 : 4 + len(tensors)]]

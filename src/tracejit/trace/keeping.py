@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .numbers.uses import NumberUses
     from .sizes.shape_uses import ShapeUses
 
-__all__ = ["CHURN", "Keeping"]
+__all__ = ["ALIKE", "CHURN", "Keeping"]
 
 log = logging.getLogger("tracejit")
 
@@ -30,6 +30,8 @@ CHURN = 64
 BUSY = "another thread was recording"
 #: Those of them that are recorded at first sight: a recording costs several eager calls.
 STREAK = 16
+#: Signatures in a row that had to run eagerly for one reason before others are believed to do so, too.
+ALIKE = 2
 
 
 class Keeping:
@@ -49,6 +51,7 @@ class Keeping:
     _backoffs: dict[Any, Backoff]
     _met: dict[Any, None]
     _churn: Backoff
+    _refused: Backoff
     _compiled_before: int
 
     def _entry_for(self, key: Any, tensors: list[Tensor]) -> Entry | None:
@@ -106,6 +109,40 @@ class Keeping:
         )
         return True
 
+    def _refuses_all(self, key: Any) -> bool:
+        """Is this signature new, and did all that were recorded lately come to the same thing that cannot be?"""
+        if self.strict or key in self.entries or key in self._backoffs:
+            return False
+        if not self._refused.wait():
+            return False
+        self._explain(self._refused.reason)
+        return True
+
+    def _gives_up(self, entry: Entry) -> bool:
+        """Are numbers or extents, with which a run could not be recorded, to be constants of the next one?
+
+        Not where it ended as all others did, with constants, too.
+        """
+        reason = entry.failure
+        same = reason is not None and reason == self._refused.reason
+        entry.alike = same and entry.unstable is None and not entry.parted
+        if entry.alike:
+            return False
+        return self.shapes.gives_up(entry) or (
+            reason is not None and self.uses.without_sizes(entry, reason)
+        )
+
+    def _note_outcome(self, entry: Entry) -> None:
+        """Count recordings in a row that ended for one reason.
+
+        A change of Python state is none: what changes is learned, and another recording may follow it.
+        """
+        reason = entry.failure if entry.unstable is None else None
+        if reason is None or reason != self._refused.reason:
+            self._refused = Backoff(ALIKE)
+        if reason is not None:
+            self._refused.note(reason)
+
     def _collected(self, args: Any, kwargs: Any) -> Any:
         """The result of an eager run whose code is collected; with ``strict``, what has no guard is told at once."""
         result = self.uses.ran.run(self.function, args, kwargs)
@@ -134,6 +171,7 @@ class Keeping:
     def _keep(self, entry: Entry) -> None:
         """Remember an entry; forget the oldest where there are too many."""
         self._routes = ()
+        self._note_outcome(entry)
         if not entry.usable:
             if entry.unstable is None and entry.failure is not None:
                 self._note(entry.failure)

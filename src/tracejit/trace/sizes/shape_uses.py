@@ -238,7 +238,7 @@ class ShapeUses:
     def unserved(self, entry: Entry, end: Exception) -> bool:
         """A call ended without a result; True when extents were the reason, which are constants from now on."""
         lasting = entry.failure is not None or isinstance(end, Unplanned)
-        return lasting and self.without(entry, str(end))
+        return lasting and not entry.alike and self.without(entry, str(end))
 
     def gives_up(self, entry: Entry) -> bool:
         """A run was recorded in ``entry``; True when extents that it takes for sizes are constants from now on."""
