@@ -32,6 +32,8 @@ class ContainerWalk:
     def __init__(self, walk: Walk) -> None:
         self.walk = walk
         self._groups: list[tuple[Any, str, int]] = []
+        #: Containers of which single items are told apart: the function fills them, or numbers there vary.
+        self._apart = {number for number, _ in (*walk.held, *walk.varying)}
 
     def scan(self) -> None:
         """Of the parameter groups of optimizers: the items whose keys are in the code reached by now."""
@@ -76,8 +78,9 @@ class ContainerWalk:
     def _list(self, value: Any, name: str, depth: int) -> None:
         plain = type(value) is list or isinstance(value, deque)
         measure: Callable[[Any], int] = len if plain else list.__len__
-        if measure(value) > MAX_ITEMS:
-            self._whole(Bulk.of(value, name, iter if plain else list.__iter__), depth)
+        if measure(value) > MAX_ITEMS and id(value) not in self._apart:
+            places = (Item if plain else Element), range(measure(value)), name
+            self._whole(Bulk.of(value, name, iter if plain else list.__iter__, *places), depth)
             return
         self.walk.add(Size(value, name, measure, measure(value)))
         items = list(value) if plain else list.copy(value)
@@ -99,9 +102,10 @@ class ContainerWalk:
             return
         iterate: Any = iter if plain else dict.__iter__
         keys = list(iterate(value))
-        if len(keys) > MAX_ITEMS:
+        if len(keys) > MAX_ITEMS and id(value) not in self._apart:
+            places = (Item if plain else Entry), keys, name
             self._whole(Bulk.of(value, f"the keys of {name}", iterate), depth)
-            self._whole(Bulk.of(value, f"the values of {name}", dict.values), depth)
+            self._whole(Bulk.of(value, f"the values of {name}", dict.values, *places), depth)
             return
         self.walk.add(Keys(value, name, iterate, keys))
         for position, key in enumerate(keys):

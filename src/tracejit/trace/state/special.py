@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
@@ -156,15 +156,44 @@ class Environment(Check):
 
 @dataclass(eq=False, slots=True)
 class Bulk(Check):
-    """A long container has the same items in the same order; ``iterate`` lists them without its class's help."""
+    """A long container has the same items in the same order; ``iterate`` lists them without its class's help.
+
+    Where each has a place of its own, ``kind`` reads one, by its key among ``keys``; ``inside`` is what the container
+    is called.
+    """
 
     iterate: Callable[[Any], Any]
     items: tuple[Any, ...]
+    kind: type[Item] | None = None
+    keys: Sequence[Any] = ()
+    inside: str = ""
 
     @classmethod
-    def of(cls, holder: Any, name: str, iterate: Callable[[Any], Any]) -> Bulk:
+    def of(
+        cls,
+        holder: Any,
+        name: str,
+        iterate: Callable[[Any], Any],
+        kind: type[Item] | None = None,
+        keys: Sequence[Any] = (),
+        inside: str = "",
+    ) -> Bulk:
         """The check of the items there are now."""
-        return cls(holder, name, iterate, tuple(iterate(holder)))
+        return cls(holder, name, iterate, tuple(iterate(holder)), kind, keys, inside)
+
+    def moved(self) -> list[Read] | None:
+        """Reads of the items that are others now."""
+        now = tuple(self.iterate(self.holder))
+        if len(now) != len(self.items):
+            return None
+        pairs = enumerate(zip(self.items, now, strict=True))
+        changed = [i for i, (old, new) in pairs if old is not new and not same(old, new)]
+        if self.kind is None:
+            return None if changed else []
+        reads = ((self.keys[i], self.items[i]) for i in changed)
+        return [
+            self.kind(self.holder, f"item {key!r} of {self.inside}", key, x) for key, x in reads
+        ]
 
     def broken(self, bind: Bind) -> str:
         """The condition as source."""
