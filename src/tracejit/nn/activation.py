@@ -102,6 +102,10 @@ class Hardswish(_InPlace):
         """x * relu6(x + 3) / 6."""
         return F.hardswish(input)
 
+    def extra_repr(self) -> str:
+        """Nothing."""
+        return ""
+
 
 class Hardsigmoid(_InPlace):
     """relu6(x + 3) / 6."""
@@ -109,6 +113,10 @@ class Hardsigmoid(_InPlace):
     def function(self, input: Any) -> Any:
         """relu6(x + 3) / 6."""
         return F.hardsigmoid(input)
+
+    def extra_repr(self) -> str:
+        """Nothing."""
+        return ""
 
 
 class SELU(_InPlace):
