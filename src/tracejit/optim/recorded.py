@@ -275,6 +275,37 @@ def refuse_inside(what: str, owner: object = None) -> None:
         MODES.recorder.unsupported(f"{what} inside a compiled function")
 
 
+def rates_inside(schedule: Any, rates: list[Any], scheduled: bool) -> list[Any]:
+    """The learning rates that a recorded run is told by a schedule from outside, which may have stepped in it."""
+    recorder = MODES.recorder
+    if not all(type(rate) is float for rate in rates):
+        recorder.unsupported("get_last_lr() of a schedule inside a compiled function")
+        return rates
+    found = []
+    for i, rate in enumerate(rates):
+        key, label = (id(schedule), i), "a learning rate"
+        if scheduled:
+            recorder.rates_told.add(id(schedule))
+            found.append(recorder.late(LastRate(schedule, i), key, rate, label))
+        else:
+            number = recorder.number_called(LastRate(schedule, i), (), ("rate", *key), label)
+            found.append(recorder.varying(number, rate))
+    return found
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LastRate:
+    """Reads a learning rate that a schedule set last."""
+
+    schedule: Any
+    index: int
+
+    def __call__(self) -> float:
+        """The rate."""
+        rate: float = self.schedule._last_lr[self.index]
+        return rate
+
+
 def refuse_copies(optimizer: Optimizer) -> None:
     """Say that the recorded run copied an optimizer: a replay would go on with the copy made while recording."""
     recorder = MODES.recorder

@@ -10,7 +10,7 @@ from ..modes import MODES
 from ..tensor import Tensor
 from ..varying import as_number
 from .optimizer import Optimizer
-from .recorded import StepSchedule, belongs, made_inside, refuse_copies, refuse_inside
+from .recorded import StepSchedule, belongs, made_inside, rates_inside, refuse_copies, refuse_inside
 
 __all__ = ["LRScheduler"]
 
@@ -60,8 +60,10 @@ class LRScheduler:
 
     def get_last_lr(self) -> list[Any]:
         """The learning rates set last."""
-        refuse_inside("get_last_lr() of a schedule", self)
-        return self._last_lr
+        recorder = MODES.recorder
+        if recorder is None or made_inside(self):
+            return self._last_lr
+        return rates_inside(self, self._last_lr, id(self.optimizer) in recorder.scheduled)
 
     def step(self, epoch: int | None = None) -> None:
         """Go to the next epoch, or to ``epoch``, and set the learning rates.
@@ -79,7 +81,10 @@ class LRScheduler:
         recorder.scheduled.update(map(id, (self.optimizer, *groups)))
         if any((id(group), name) in recorder.set_hyper for group in groups for name in group):
             recorder.unsupported("a learning rate that is set and scheduled in one call")
-        recorder.again(StepSchedule(self, epoch))
+        again = StepSchedule(self, epoch)
+        if any(id(part) in recorder.rates_told for part in again.parts(self)):
+            recorder.unsupported("a learning rate that is read between two steps of its schedule")
+        recorder.again(again)
         MODES.recorder = None  # what it computes is not part of the recorded program
         try:
             self._advance(epoch)

@@ -24,6 +24,9 @@ from ...varying import OPERATIONS
 #: The branch of a guard that is taken whatever a number is.
 ANY = ("any", "any value")
 
+#: The name of numbers that are read when everything else has run: calls can hand them out, and nothing else.
+LATE = "late"
+
 _INFIX = {
     "add": "+",
     "sub": "-",
@@ -158,6 +161,10 @@ class NumberTable:
     ) -> Number:
         """The float that a function makes of numbers and what it knows itself; equal ``key``, equal number."""
         return self._number(("call", key), lambda: Number("call", float, operands, label, function))
+
+    def late(self, read: Callable[[], Any], key: Any, label: str) -> Number:
+        """The float that ``read`` gives when everything else has run; equal ``key``, equal number."""
+        return self._number((LATE, key), lambda: Number(LATE, float, (), label, read))
 
     def _number(self, key: Any, make: Callable[[], Number]) -> Number:
         found = self.known.get(key)

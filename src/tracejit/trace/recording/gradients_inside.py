@@ -123,6 +123,7 @@ class GradientsInside(FunctionsInside, HooksInside, TapeInside, FlagsInside):
         self.packed: dict[int, Any] = {}  # packed sequences, and the padded batches behind them
         self.own: dict[int, Any] = {}  # optimizers and their parts that the run made
         self.scheduled: set[int] = set()  # optimizers, and groups, whose learning rates changed
+        self.rates_told: set[int] = set()  # schedules that told rates they set at the end
         self.set_hyper: dict[tuple[int, str], Any] = {}  # by group and name: what the run set
 
     # --- tensors that stand for others ---------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from ...types import Scalar
 from ...varying import VaryingFloat, VaryingInt, is_varying, plain
 from ..numbers.compared_items import compared_in, comparison_of_item
 from ..numbers.fitness import check_codes
-from ..numbers.numbers import ItemRead, Number, NumberGuard, UnfitError, outcome_key
+from ..numbers.numbers import LATE, ItemRead, Number, NumberGuard, UnfitError, outcome_key
 from ..numbers.plain_parts import plain_parts
 from ..sizes.found_sizes import has_extents, user_line
 
@@ -176,6 +176,7 @@ class NumbersInside:
 
     def number_forced(self, number: Number, value: Any) -> None:
         """Python sees a number: from here on it is a constant."""
+        self._refuse_late(number)
         if number not in self.pinned:
             self._step(number)
             self.pinned[number] = value
@@ -183,12 +184,27 @@ class NumbersInside:
 
     def _operands(self, operands: Sequence[Any]) -> tuple[Any, ...]:
         """Numbers for the operands that vary, values for all others."""
+        known = self._told(operands)
+        for x in known:
+            self._refuse_late(x)
+        return known
+
+    def _told(self, operands: Sequence[Any]) -> tuple[Any, ...]:
+        """The same where late numbers will do."""
         return tuple(
             x._number
             if is_varying(x) and x._owner is self and x._number not in self.pinned
             else plain(x)
             for x in operands
         )
+
+    def _refuse_late(self, x: Any) -> None:
+        if isinstance(x, Number) and x.name == LATE:
+            self.unsupported(f"{x.label}, which is set at the end of the call, is computed with")
+
+    def late(self, read: Callable[[], Any], key: Any, value: float, label: str) -> Any:
+        """What the user's code gets for a number that ``read`` gives when everything else has run."""
+        return self.varying(self.signature.numbers.late(read, key, label), value)
 
     def number_called(
         self, function: Callable[..., Any], operands: Sequence[Any], key: Any, label: str
@@ -233,9 +249,9 @@ class NumbersInside:
     def returned(self, results: Sequence[Any]) -> tuple[tuple[int, Any], ...]:
         """The numbers among the results, by position."""
         found = [(i, x) for i, x in enumerate(results) if is_varying(x)]
-        numbers = self._operands([x for _, x in found])
+        numbers = self._told([x for _, x in found])
         for number in numbers:
-            if isinstance(number, Number):
+            if isinstance(number, Number) and number.name != LATE:
                 self._step(number)
         return tuple((i, number) for (i, _), number in zip(found, numbers, strict=True))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..numbers.numbers import (
     ANY,
+    LATE,
     Number,
     NumberGuard,
     TypeChangedError,
@@ -84,6 +85,8 @@ class NumberLines:
 
     def bind_object(self, x: Any) -> str:
         """A name or a literal for an operand, a constant or an object."""
+        if isinstance(x, Number) and x.name == LATE:
+            return f"{self.bind_object(x.at)}()"
         if isinstance(x, Number):
             return self.number_names[x]
         if type(x) in (int, bool) or (type(x) is float and math.isfinite(x)):

@@ -16,7 +16,7 @@ from ...ir.graph import Value
 from ...runtime.callbacks import KernelFailure
 from ...tensor import Tensor
 from ..backward.node import CompiledBackward, as_before, left_behind
-from ..numbers.numbers import ANY, Number, NumberGuard, cell_maker, item_of, outcome_key
+from ..numbers.numbers import ANY, LATE, Number, NumberGuard, cell_maker, item_of, outcome_key
 from ..recording.results import result_of
 from ..replay.ending import Ending, NotReplayable, Refused
 from .segments import Runner
@@ -177,7 +177,9 @@ class Walk:
             place.store(known[x] if isinstance(x, Number) else x)
         results: list[Any] = list(outputs)
         for i, x in leaf.recording.numbers:
-            results.insert(i, known[x] if isinstance(x, Number) else x)
+            if isinstance(x, Number):
+                x = x.at() if x.name == LATE else known[x]
+            results.insert(i, x)
         if leaf.structure is None:
             return results[0]
         assert self.entry.guard is not None

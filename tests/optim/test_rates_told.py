@@ -1,0 +1,121 @@
+"""Compiled steps that hand out the learning rates of schedules which step in them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import tracejit as tj
+from tracejit import nn, optim
+from tracejit.optim import lr_scheduler as lrs
+
+MAKE: dict[str, Any] = {
+    "one cycle": lambda o: lrs.OneCycleLR(o, max_lr=0.1, total_steps=40),
+    "lambda": lambda o: lrs.LambdaLR(o, lambda e: 1 / (e + 1)),
+    "cosine": lambda o: lrs.CosineAnnealingLR(o, 10),
+    "steps": lambda o: lrs.StepLR(o, 3, 0.5),
+    "sequential": lambda o: lrs.SequentialLR(
+        o, [lrs.ConstantLR(o, 0.1, 3), lrs.ExponentialLR(o, 0.9)], [3]
+    ),
+    "chained": lambda o: lrs.ChainedScheduler([lrs.LinearLR(o), lrs.ExponentialLR(o, 0.9)]),
+}
+
+
+class Kept:
+    def __init__(self) -> None:
+        self.rates: list[float] = []
+
+
+def returned(f: Any, optimizer: Any, schedule: Any, kept: Any, x: Any) -> Any:
+    optimizer.step()
+    schedule.step()
+    return f(x), schedule.get_last_lr()[0]
+
+
+def named(f: Any, optimizer: Any, schedule: Any, kept: Any, x: Any) -> Any:
+    optimizer.step()
+    schedule.step()
+    return {"loss": f(x), "rates": schedule.get_last_lr()}
+
+
+def appended(f: Any, optimizer: Any, schedule: Any, kept: Any, x: Any) -> Any:
+    optimizer.step()
+    schedule.step()
+    kept.rates.append(schedule.get_last_lr()[-1])
+    return f(x)
+
+
+def before(f: Any, optimizer: Any, schedule: Any, kept: Any, x: Any) -> Any:
+    rate = schedule.get_last_lr()[0]
+    optimizer.step()
+    schedule.step()
+    return f(x) * rate, rate * 2
+
+
+def both(f: Any, optimizer: Any, schedule: Any, kept: Any, x: Any) -> Any:
+    rate = schedule.get_last_lr()
+    optimizer.step()
+    schedule.step()
+    return f(x), rate[0] + 1, schedule.get_last_lr()[0]
+
+
+def computed_with(f: Any, optimizer: Any, schedule: Any, kept: Any, x: Any) -> Any:
+    optimizer.step()
+    schedule.step()
+    return f(x) * schedule.get_last_lr()[0]
+
+
+def between(f: Any, optimizer: Any, schedule: Any, kept: Any, x: Any) -> Any:
+    optimizer.step()
+    schedule.step()
+    rate = schedule.get_last_lr()[0]
+    schedule.step()
+    return f(x), rate
+
+
+def plain(x: Any) -> Any:
+    if isinstance(x, tj.Tensor):
+        return x.tolist()
+    if isinstance(x, dict):
+        return {k: plain(v) for k, v in x.items()}
+    return [plain(v) for v in x] if isinstance(x, (list, tuple)) else x
+
+
+def seen(step: Any, make: Any, compiled: bool) -> tuple[list[Any], Any]:
+    tj.manual_seed(0)
+    model = nn.Linear(3, 1)
+    optimizer = optim.SGD([{"params": [model.weight]}, {"params": [model.bias], "lr": 0.5}], lr=0.1)
+    schedule, kept, found = make(optimizer), Kept(), []
+
+    def run(x: Any) -> Any:
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        return step(lambda x: model(x).sum(), optimizer, schedule, kept, x)
+
+    f = tj.compile(run) if compiled else run
+    for call in range(9):
+        made = f(tj.ones(2, 3) * (call % 3))
+        found.append((plain(made), list(kept.rates), [g["lr"] for g in optimizer.param_groups]))
+    return found, f
+
+
+@pytest.mark.parametrize("make", MAKE)
+@pytest.mark.parametrize("step", [returned, named, appended, before, both, computed_with, between])
+def test_rates_that_schedules_tell(step: Any, make: str) -> None:
+    expected, _ = seen(step, MAKE[make], False)
+    found, f = seen(step, MAKE[make], True)
+
+    def close(a: Any, b: Any) -> bool:
+        if isinstance(a, dict):
+            return list(a) == list(b) and close(list(a.values()), list(b.values()))
+        if isinstance(a, (list, tuple)):
+            return len(a) == len(b) and all(map(close, a, b))
+        return type(a) is type(b) and a == pytest.approx(b, rel=1e-5, abs=1e-6)
+
+    assert close(found, expected)
+    if step in (computed_with, between):
+        assert f.stats.compiled_calls == 0
+        assert "learning rate" in f.reasons[0]
+    else:
+        assert f.stats.compiled_calls >= 4, f.explain()
