@@ -119,3 +119,18 @@ def test_rates_that_schedules_tell(step: Any, make: str) -> None:
         assert "learning rate" in f.reasons[0]
     else:
         assert f.stats.compiled_calls >= 4, f.explain()
+
+
+def test_rates_that_are_set_between_calls() -> None:
+    optimizer = optim.SGD([tj.ones(1, requires_grad=True)], lr=0.1)
+    optimizer.step()
+    schedule = lrs.ExponentialLR(optimizer, 0.5)
+
+    @tj.compile(strict=True)
+    def scaled(x: Any) -> Any:
+        return x * schedule.get_last_lr()[0]
+
+    for call in range(5):
+        assert scaled(tj.ones(1)).item() == pytest.approx(0.1 * 0.5**call)
+        schedule.step()
+    assert scaled.stats.compiled_calls == 4
