@@ -113,10 +113,15 @@ class KeptAlive:
             tensors[first:] = [x for x in tensors[first:] if x is not gone]
         self.recent, self.looked = 0, len(tensors)
 
+    @staticmethod
+    def may_empty(tensor: Tensor) -> bool:
+        """Would nobody miss the elements of a tensor to which only notes refer?"""
+        special = tensor._base is not None or tensor._run_time_type is not None
+        return not (MODULES or special or weakref.getweakrefcount(tensor))
+
     def empty(self, tensor: Tensor) -> bool:
         """Free the elements of a tensor that only notes refer to; False where it has to stay as it is."""
-        special = tensor._base is not None or tensor._run_time_type is not None
-        if MODULES or special or weakref.getweakrefcount(tensor):
+        if not self.may_empty(tensor):
             return False
         self.emptied.append(tensor)
         layout_of(tensor)  # which keeps the type, too

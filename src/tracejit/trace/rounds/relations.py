@@ -181,7 +181,8 @@ def _loop_at(rounds: Rounds, first: int) -> Found | None:
     while number + 1 < len(visits) and visits[number].outcome is stay:
         if visits[number].number - begin >= most:
             break
-        if relations and visits[number + 1].follows_others:
+        if relations and visits[number + 1].after is not None:
+            relations.append(visits[number + 1].after)
             number += 1
             continue
         relation = relate(visits[number], visits[number + 1])

@@ -84,7 +84,7 @@ class Visit:
     occurrences: int  # computations that were told apart before
     modes: tuple[Any, ...]
     number: int  # of the visit in the run
-    follows_others: bool = False  # were rounds before it left out?
+    after: Any = None  # the relation to the visit before, where rounds between them were left out
 
 
 #: What happens in a run.
@@ -183,12 +183,12 @@ class Rounds:
             self.note(*event.operands, event.out)
         self.events.append(event)
 
-    def note(self, *things: Any) -> None:
+    def note(self, *things: Any, times: int = 1) -> None:
         """The tensors among some things are referred to once more."""
         noted = self.noted
         for x in things:
             if isinstance(x, Tensor):
-                noted[id(x)] = noted.get(id(x), 0) + 1
+                noted[id(x)] = noted.get(id(x), 0) + times
 
     def spoil(self) -> None:
         """Something happened that a loop cannot hold."""

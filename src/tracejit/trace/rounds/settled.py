@@ -12,9 +12,14 @@ function's next one is written down in full.
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from ...cuda.arrays import MODULES
+from ...layout import layout_of
 from ...modes import MODES
 from ...ops.table import Op
 from ...tensor import Tensor
@@ -33,6 +38,10 @@ __all__ = ["Settled", "resume", "settle"]
 ALIKE = 3
 #: Visits without that many, after which nobody looks any more.
 MOST_TRIALS = 64
+#: From so many bytes of a result on it is worth while to look for what is not needed any more.
+LARGE = 1 << 16
+#: References that counting them makes: the argument and the variable.
+_BESIDE = 2
 
 
 def settle(recorder: Recorder, rounds: Rounds) -> None:
@@ -110,12 +119,14 @@ class Settled:
         self.round: Sequence[Event] = rounds.events[begin.at + 1 : self.visit.at]
         self.texts = [repr(e.attributes) if isinstance(e, Ran) else "" for e in self.round]
         self.live = True
-        self.count = 0  # rounds that were left out, the last one among them
-        self.before = self.last = self.visit
-        self.final: list[Event] = []  # what happened in the last one
-        self.now: list[Event] = []  # and since
+        self.count = 0  # rounds that were left out
+        self.last = self.visit
+        self.held: dict[int, int] = {}  # how many references to its tensors are of this
+        self.now: list[Event] = []  # what happened since
         #: The tensors that take the places of those of the known round.
         self.place = {id(x): y for x, y in relation.pairs}
+        # Such references do not keep elements.
+        rounds.note(*chain.from_iterable(relation.pairs), *self.place.values())
 
     def __getattr__(self, name: str) -> Any:
         self.end()
@@ -193,6 +204,8 @@ class Settled:
         self.place[id(known.out)] = out
         found = Ran(op, [*operands], attributes, out, known.line, known.grad, shown)
         self.now.append(found)
+        if out.spec.nbytes >= LARGE:
+            self.let_go()
         return len(attributes) == len(known.attributes)
 
     def arrives(self, tensor: Tensor, outcome: bool) -> bool:
@@ -206,15 +219,45 @@ class Settled:
         for (x, y), (before, after) in zip(self.pairs, relation.pairs, strict=True):
             if not (self.has(x, before) and self.has(y, after)):
                 return False
+        if not self.count:
+            self.rounds.note(*self.place.values(), times=-1)
         self.count += 1
-        self.before, self.last = self.last, found
-        self.final, self.now = self.now, []
+        self.last, self.now = found, []
         self.place = {
             id(x): after for (x, _), (_, after) in zip(self.pairs, relation.pairs, strict=True)
         }
+        if self.count < 3:
+            self.recorder.alive.sweep(len(self.recorder.alive))  # the rounds before are over
+        self.hold()
         if outcome is not self.visit.outcome:
             self.end()
         return True
+
+    # --- memory ----------------------------------------------------------------------------------------------------
+
+    def hold(self) -> None:
+        """Count the references to what the last visit saw."""
+        states = self.last.states
+        held = [x for state in states for xs in state.tensors.values() for x in xs]
+        held += [x for state in states for x in state.own.values() if isinstance(x, Tensor)]
+        held += [self.last.tensor, *self.place.values()]
+        self.held = dict(Counter(map(id, held)))
+
+    def let_go(self) -> None:
+        """Free the elements of tensors of the last visit that nothing else refers to any more."""
+        if MODULES:
+            return
+        if not self.count:
+            self.recorder.alive.sweep(len(self.recorder.alive))
+            return
+        self.rounds.let_go()
+        for state in self.last.states:
+            for tensors in state.tensors.values():
+                for x in tensors:
+                    count = sys.getrefcount(x) - _BESIDE
+                    if count == self.held.get(id(x)) and self.recorder.alive.may_empty(x):
+                        layout_of(x)  # which keeps the type, too
+                        x._array = x._block = None
 
     # --- the end ---------------------------------------------------------------------------------------------------
 
@@ -231,16 +274,14 @@ class Settled:
         self.go_on()
 
     def leave_out(self) -> None:
-        """The last round follows on the known one, and what it left takes the place of what that left."""
-        recorder, rounds = self.recorder, self.rounds
-        if self.count > 1:
-            recorder.unwritten = self.before.follows_others = True
-            rounds.append(self.before)
-        for event in self.final:
-            rounds.append(event)
-        rounds.append(self.last)
+        """The last visit follows on the known one, and what it saw takes the place of what that saw."""
+        recorder, rounds, last = self.recorder, self.rounds, self.last
         pairs = [(y, self.place[id(x)]) for x, y in self.pairs]
-        for known, tensor in (*pairs, (self.visit.tensor, self.last.tensor)):
+        recorder.unwritten |= self.count > 1
+        last.after = Relation(pairs, [], ENDLESS)
+        rounds.append(last)
+        rounds.note(*chain.from_iterable(pairs))
+        for known, tensor in (*pairs, (self.visit.tensor, last.tensor)):
             recorder.alive.append(tensor)
             if id(known) in recorder.roots:
                 recorder.roots[id(tensor)] = recorder.roots[id(known)]
