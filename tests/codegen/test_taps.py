@@ -1,10 +1,6 @@
-"""Convolutions over flat memory: native code against the ops' meaning, on each kind of machine this one can be."""
+"""Convolutions as sums over taps: what they compute, and in how many steps."""
 
 from __future__ import annotations
-
-import ctypes
-import itertools
-import math
 
 import numpy as np
 import pytest
@@ -13,179 +9,18 @@ from hypothesis import strategies as st
 
 import tracejit as tj
 import tracejit.nn.functional as F
-from tracejit.codegen.identity import features
-from tracejit.codegen.llvm import vector_code
-from tracejit.codegen.products.tap_few import (
-    few_products_text,
-    few_scratch,
-    few_weights_text,
-    strip_vectors,
-)
-from tracejit.codegen.products.tap_products import product_scratch, products_text
-from tracejit.codegen.products.tap_weights import weight_scratch, weights_text
-from tracejit.codegen.products.vector_machine import Machine, vector_machine
+from tracejit.codegen.products.vector_machine import vector_machine
 from tracejit.ir import parse, run, verify
-from tracejit.ops.taps import tap_products, tap_weights
 from tracejit.passes.gradient.gradient import differentiate
 from tracejit.passes.windows import taps as module
+from tracejit.passes.windows.epilogues import epilogues
 from tracejit.passes.windows.taps import taps
 from tracejit.profiling.pieces import pieces_of
 from tracejit.runtime.machine_code import kernels
-from tracejit.runtime.machine_code.loader import load_object
 from tracejit.runtime.plan.plan import HostCall, make_plan
 from tracejit.runtime.program import Program
 
 pytestmark = pytest.mark.skipif(vector_machine() is None, reason="no vectors with masks")
-MACHINES = [
-    machine
-    for machine, needed in (
-        (Machine(64, 8, 3), {"avx512f", "avx512vl"}),
-        (Machine(32, 4, 3), {"avx2", "fma"}),
-        (Machine(32, 4, 1), {"avx2", "fma"}),
-    )
-    if needed <= features()
-]
-_ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, *(ctypes.c_void_p, *(ctypes.c_int64,) * 3))
-TEXTS = {
-    "tap_products": products_text,
-    "tap_weights": weights_text,
-    "few_products": few_products_text,
-    "few_weights": few_weights_text,
-}
-_functions = {}
-
-
-def native(name, dtype, machine):
-    """The step's function, compiled once."""
-    if (name, dtype, machine) not in _functions:
-        text = TEXTS[name](dtype, machine)
-        address = load_object(vector_code(text), f"tracejit_{name}")
-        _functions[name, dtype, machine] = _ENTRY(address)
-    return _functions[name, dtype, machine]
-
-
-class Case:
-    """Sizes of one convolution over flat memory, and its operands."""
-
-    def __init__(self, rng, samples, groups, channels, rows, counts, taps, dtype):
-        self.samples, self.groups, self.channels, self.rows = samples, groups, channels, rows
-        self.counts = counts
-        gaps = rng.integers(0, 3, 2)
-        x1 = int(counts[2] + gaps[0])
-        self.steps = (int(counts[1] * x1 + gaps[1]), x1, 1)
-        reach = sum((n - 1) * s for n, s in zip(counts, self.steps, strict=True)) + 1
-        self.offsets = tuple(int(i) for i in rng.integers(0, 7, taps))
-        memory = reach + 7
-        self.positions = math.prod(counts)
-        self.x = rng.standard_normal((samples, groups * channels, memory)).astype(dtype)
-        self.w = rng.standard_normal((groups * rows, channels, taps)).astype(dtype)
-        self.y = rng.standard_normal((samples, groups * rows, self.positions)).astype(dtype)
-        self.gaps = 0
-        self.short = {"float32": "f32", "float64": "f64"}[np.dtype(dtype).name]
-
-    def attributes(self):
-        return {
-            "offsets": self.offsets,
-            "counts": self.counts,
-            "steps": self.steps,
-            "groups": self.groups,
-        }
-
-    def units(self, machine):
-        strip = machine.vectors * machine.vector // self.x.itemsize
-        strips = self.groups * -(-self.samples * self.positions // strip)
-        return strips * -(-self.rows // machine.rows)
-
-    def units_of_few(self, machine):
-        p2, p1, p0 = self.counts
-        vectors = -(-p0 // (machine.vector // self.x.itemsize))
-        strips = -(-(vectors if p1 == 1 else p1) // strip_vectors(machine))
-        return self.samples * self.groups * p2 * strips
-
-    def run(self, name, machine, parts):
-        """The result of the native step, its range cut into so many parts, and of the op itself."""
-        x, count = self.x, self.channels * len(self.offsets)
-        products, few = name.endswith("products"), name.startswith("few")
-        other = self.w if products else self.y
-        sizes = [self.samples, self.groups, self.channels, self.rows, *self.counts]
-        strides = [x.shape[1] * x.shape[2], x.shape[2], *self.steps[:2]]
-        strides += [s // other.itemsize for s in other.strides[:2]]
-        if products:
-            out = np.full((self.samples, self.groups * self.rows, self.positions), 7, x.dtype)
-            strides += [out.shape[1] * out.shape[2], out.shape[2], self.gaps]
-            after = [*self.offsets, *range(len(self.offsets))]
-            scratch = few_scratch(count) if few else product_scratch(machine, x.itemsize, count)
-            units = self.units_of_few(machine) if few else self.units(machine)
-            meaning = tap_products
-        else:
-            out = np.full((self.groups * count, self.rows), 7, x.dtype)
-            after = self.offsets
-            scratch = few_scratch(count) if few else weight_scratch(machine, count)
-            units = self.groups * -(-count // machine.rows)
-            meaning = tap_weights
-        memory = np.full(scratch, 255, np.uint8)  # what it finds there must not matter: nan
-        addresses = [a.ctypes.data for a in (x, other, out, memory)]
-        words = [*addresses, scratch, *sizes, *strides, len(self.offsets), *after]
-        block = (ctypes.c_int64 * len(words))(*words)
-        edges = [units * i // parts for i in range(parts + 1)]
-        for lo, hi in itertools.pairwise(edges):
-            assert native(name, self.short, machine)(ctypes.addressof(block), lo, hi, 0) == 0
-        attributes = self.attributes()
-        if products:
-            attributes["gaps"] = self.gaps
-        expected = meaning.evaluate([x, other], attributes)
-        return out, np.asarray(expected).reshape(out.shape)
-
-
-@pytest.mark.parametrize("machine", MACHINES, ids=lambda m: f"{m.vector}x{m.vectors}")
-@pytest.mark.parametrize("name", TEXTS)
-@settings(max_examples=40, deadline=None)
-@given(data=st.data())
-def test_steps_do_what_the_ops_say(name, machine, data):
-    draw = data.draw
-    few = name.startswith("few")
-    sizes = [draw(st.integers(1, most)) for most in (3, 2, 5, 3 if few else 21)]
-    extents = ((1, 2), (1, 3, 7), (1, 2, 5, 16, 17, 50))
-    if name == "few_products":  # more than one strip
-        extents = ((1, 2), (1, 3, 21), (2, 17, 50, 290))
-    counts = tuple(draw(st.sampled_from(e)) for e in extents)
-    dtype = draw(st.sampled_from([np.float32, np.float64]))
-    rng = np.random.default_rng(draw(st.integers(0, 1000)))
-    case = Case(rng, *sizes, counts, draw(st.integers(1, 9)), dtype)
-    found, expected = case.run(name, machine, 1)
-    scale = math.sqrt(case.positions * case.samples * case.channels * 9)
-    tolerance = scale * (1e-6 if dtype is np.float32 else 1e-14)
-    np.testing.assert_allclose(found, expected, 0, tolerance)
-    for parts in (2, 5):  # bit by bit, however the work is divided
-        np.testing.assert_array_equal(case.run(name, machine, parts)[0], found)
-
-
-@pytest.mark.parametrize("machine", MACHINES, ids=lambda m: f"{m.vector}x{m.vectors}")
-@pytest.mark.parametrize("name", TEXTS)
-def test_what_is_no_number_stays_where_it_belongs(name, machine):
-    rows = 3 if name.startswith("few") else 5
-    case = Case(np.random.default_rng(0), 2, 1, 3, rows, (1, 3, 5), 4, np.float32)
-    case.x[1, 0, 3], case.x[0, 2, 0] = np.nan, np.inf
-    found, expected = case.run(name, machine, 1)
-    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
-    np.testing.assert_allclose(found[~np.isnan(found)], expected[~np.isnan(expected)], 1e-5, 1e-5)
-
-
-@pytest.mark.parametrize("machine", MACHINES, ids=lambda m: f"{m.vector}x{m.vectors}")
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("gaps", [0, 1])
-@pytest.mark.parametrize(("name", "rows", "row"), [("tap_products", 13, 7), ("few_products", 3, 4)])
-def test_gaps_add_nothing(machine, dtype, gaps, name, rows, row):
-    case = Case(np.random.default_rng(1), 2, 2, 3, rows, (2, 3, 21), 5, dtype)
-    case.gaps = gaps
-    rng = np.random.default_rng(2)
-    case.x[...] = np.where(rng.random(case.x.shape) < 0.3, 0, case.x)
-    case.x[...] = np.where(rng.random(case.x.shape) < 0.8, -0.0, case.x)
-    case.w[0, 0, 1], case.w[row, 2, 0], case.w[-1, 1, 3] = np.nan, np.inf, -np.inf
-    for parts in (1, 3):
-        found, expected = case.run(name, machine, parts)
-        assert 0 < np.isnan(expected).sum() < expected.size / (1 + gaps)
-        np.testing.assert_allclose(found, expected, 1e-5, 1e-5)
 
 
 @st.composite
@@ -242,6 +77,90 @@ def test_common_convolutions_have_no_library_calls():
     found = taps(differentiate(parse(text), [True, True]).graph)
     plan = make_plan(found, [v.spec.contiguous_strides() for v in found.inputs])
     assert not any(isinstance(item, HostCall) for item in plan.items)
+
+
+def names(text):
+    """The steps of a graph after the passes that are about convolutions."""
+    graph = epilogues(taps(parse(text)))
+    plan = make_plan(graph, [v.spec.contiguous_strides() for v in graph.inputs])
+    return [piece.name for piece in pieces_of(Program(plan))]
+
+
+@pytest.mark.parametrize(
+    ("operation", "steps"),
+    [
+        ("relu(%1)", []),
+        ("clamp_inside(%1, 0.0, 6.0)", []),
+        ("clamp_min(%1, -1.0)", []),
+        ("tanh(%1)", ["k_tanh"]),
+    ],
+)
+@pytest.mark.parametrize(
+    ("groups", "stride", "padding", "before"),
+    [
+        (8, 1, 1, ["tap_products"]),
+        (8, 2, 1, ["tap_products"]),
+        (1, 1, 0, ["tap_products"]),
+        (1, 1, 1, ["tap_memory", "tap_products"]),
+        (1, 2, 1, ["tap_memory", "tap_products"]),
+    ],
+)
+def test_a_convolution_with_what_follows_is_one_step(
+    groups, stride, padding, before, operation, steps
+):
+    n = (9 + 2 * padding - 3) // stride + 1
+    pairs, counts = f"(({padding}, {padding}), ({padding}, {padding}))", f"f32[2, 8, {n}, {n}]"
+    given_ = f"stride=({stride}, {stride}), padding={pairs}, dilation=(1, 1), groups={groups}"
+    text = f"""graph f(x: f32[2, 8, 9, 9], w: f32[8, {8 // groups}, 3, 3], b: f32[8]) {{
+        %0: {counts} = convolution(x, w, {given_})
+        %7: f32[1, 8, 1, 1] = reshape(b, shape=(1, 8, 1, 1))
+        %1: {counts} = add(%0, %7)
+        %2: {counts} = {operation}
+        return %2
+    }}"""
+    assert names(text) == [*before, *steps]
+
+
+def test_what_others_read_is_not_joined():
+    text = """graph f(x: f32[2, 8, 9], w: f32[8, 8, 1], b: f32[8]) {
+        %0: f32[2, 8, 9] = convolution(x, w, stride=(1,), padding=((0, 0),), dilation=(1,), groups=1)
+        %7: f32[1, 8, 1] = reshape(b, shape=(1, 8, 1))
+        %1: f32[2, 8, 9] = add(%0, %7)
+        return %0, %1
+    }"""
+    assert names(text) == ["tap_products", "k_add"]
+
+
+@pytest.mark.parametrize("bound", [F.relu, F.relu6, lambda y: y.clamp(-0.5, 0.25), F.silu])
+@pytest.mark.parametrize("groups", [1, 8])
+def test_training_steps_with_biases_and_bounds(bound, groups):
+    x = tj.randn(2, 8, 9, 10, requires_grad=True)
+    conv = tj.nn.Conv2d(8, 8, 3, 2, padding=1, groups=groups)
+
+    def f(x):
+        y = bound(conv(x))
+        return (y, *tj.autograd.grad((y * y).sum(), (x, conv.weight, conv.bias)))
+
+    compiled = tj.compile(f)
+    for _ in range(2):
+        found = compiled(x)
+    for a, b in zip(found, f(x), strict=True):
+        np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_gradients_of_depthwise_convolutions_are_two_steps(stride):
+    """Neither padding nor gradients are kernels of their own; one turns the gradient of the weight, which is small."""
+    n = (9 - 1) // stride + 1
+    given_ = f"stride=({stride}, {stride}), padding=((1, 1), (1, 1)), dilation=(1, 1), groups=8"
+    graph = parse(f"""graph f(x: f32[2, 8, 9, 9], w: f32[8, 1, 3, 3]) {{
+        %0: f32[2, 8, {n}, {n}] = convolution(x, w, {given_})
+        return %0
+    }}""")
+    graph = epilogues(taps(differentiate(graph, [True, True]).graph))
+    plan = make_plan(graph, [v.spec.contiguous_strides() for v in graph.inputs])
+    found = [piece.name for piece in pieces_of(Program(plan))]
+    assert sorted(found) == ["k_clone", "tap_products", "tap_weights"]
 
 
 def test_profiles_name_the_steps():

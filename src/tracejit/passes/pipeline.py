@@ -28,6 +28,7 @@ from .simplify.piecewise import piecewise
 from .simplify.simplify import simplify
 from .windows.convolutions import convolutions
 from .windows.depthwise import depthwise
+from .windows.epilogues import epilogues
 from .windows.patches import patches
 from .windows.pooling import pooling
 from .windows.taps import taps
@@ -68,6 +69,7 @@ PASSES = (
     Pass("transposed_products", transposed_products, final=True),
     Pass("patches", patches, final=True, host=True),
     Pass("taps", taps, final=True, host=True),
+    Pass("epilogues", epilogues, final=True, host=True),
     Pass("dots", dots, final=True, host=True, outside=True),
     Pass("small_products", small_products, final=True, host=True, outside=True),
     Pass("convolutions", convolutions, final=True, host=True),

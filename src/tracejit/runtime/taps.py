@@ -5,36 +5,54 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..codegen.products.tap_few import (
-    FEW_ROWS,
-    few_products_text,
-    few_scratch,
-    few_weights_text,
-    strip_vectors,
-)
+from ..codegen.products.tap_few import few_products_text, few_scratch
+from ..codegen.products.tap_few_weights import few_weight_scratch, few_weights_text
+from ..codegen.products.tap_memory import COPIED_LINES, memory_text
 from ..codegen.products.tap_products import product_scratch, products_text
 from ..codegen.products.tap_weights import weight_scratch, weights_text
 from ..codegen.products.vector_machine import Machine, vector_machine
-from ..passes.windows.strips import at_most
 from ..sizes import call
 from .ahead import NONE, Ahead
 from .launcher import COARSE, RELEASE_GIL, Step, for_workers
 from .machine_code.vector_modules import VectorModule, address
 
-__all__ = ["TapStep", "Work", "scratch_bytes", "tap_module", "tap_step"]
+if TYPE_CHECKING:
+    from .plan.seen import Seen
+
+__all__ = [
+    "Piece",
+    "TapStep",
+    "Work",
+    "few_bytes",
+    "few_products_step",
+    "few_weight_bytes",
+    "few_weights_step",
+    "memory_step",
+    "piece_of",
+    "scratch_bytes",
+    "splits_of",
+    "tap_module",
+    "tap_step",
+]
 
 #: An argument of a step: (slot, value).
 Word = tuple[int, Any]
 
 #: Multiply-adds worth a chunk of their own, and from which on a step lets other Python threads run.
 _CHUNK_WORK, _RELEASE_WORK = 1 << 17, 1 << 21
+#: Elements that are copied in the time of this many multiply-adds.
+_COPY_WORK = 8
+#: Columns of positions that go together at most, and bytes of what is copied for them: of a channel, and of all.
+_COLUMNS, _CHANNEL_BYTES, _PIECE_BYTES = 512, 16 << 10, 128 << 10
+_SIZES = {"f32": 4, "f64": 8}
 _TEXTS = {
     "tap_products": products_text,
     "tap_weights": weights_text,
     "few_products": few_products_text,
     "few_weights": few_weights_text,
+    "tap_memory": memory_text,
 }
 
 
@@ -62,99 +80,252 @@ class TapStep(Step):
     moved: tuple[Any, Any, Any]
 
 
-def tap_step(
-    name: str,
+class Piece(NamedTuple):
+    """Some positions of few rows, ``strip`` lines of ``span`` columns, and what is copied for them.
+
+    That is ``lines`` of each plane, each phase of them ``width`` columns, of some channels ``together``.
+    """
+
+    strip: Any
+    span: Any
+    lines: Any
+    width: Any
+    together: Any
+
+
+def _step(
+    code: str,
     dtype: str,
     words: Sequence[Word],
-    offsets: Sequence[int],
+    division: tuple[Any, ...],
     work: Work,
     moved: tuple[Any, Any, Any],
-    workers: int,
-    ahead: Ahead = NONE,
+    ahead: Ahead,
+    name: str = "",
+    flags: int = 0,
 ) -> TapStep:
-    """The step of ``tap_products`` or ``tap_weights``, as ``name`` says.
-
-    ``words`` are its arguments in the order of ``PRODUCT_WORDS`` or ``WEIGHT_WORDS``, ``offsets`` what comes after
-    them, ``moved`` the bytes of operands and result, ``workers`` those that have a part of the scratch; its code may be
-    compiled ``ahead``.
-
-    >>> if vector_machine() is not None:
-    ...     step = tap_step("tap_weights", "f32", [], [], Work(1, 144, 1, 3, 3, 16), (0, 0, 0), 2)
-    ...     assert step.extent == (-1, -(-144 // vector_machine().rows))
-    """
-    found = vector_machine()
-    assert found is not None, "planned for a machine that has native code"
-    is_products = name == "tap_products"
-    size = 4 if dtype == "f32" else 8
-    code = code_of(name, work.rows)
-    if code == "few_products":
-        extent, grain, release = call(_divide_few, *_strip(found, size), *work)
-    else:
-        extent, grain, release = call(_divide, int(is_products), *_block(found, size), *work)
-    flags = release + (0 if is_products else COARSE) + for_workers(workers)
-    arguments = [*words, *((-1, offset) for offset in offsets)]
+    """A step of native code, of so many units, a grain, and a flag."""
+    extent, grain, release = division
     return TapStep(
         address(tap_module(code, dtype), ahead),
-        arguments,
+        list(words),
         (-1, extent),
         grain,
-        flags,
-        name=name,
+        release + flags,
+        name=name or code,
         dtype=dtype,
         work=work,
         moved=moved,
     )
 
 
-def code_of(name: str, rows: Any) -> str:
-    """The native code of an op for so many rows of a group.
+def tap_step(
+    name: str,
+    dtype: str,
+    words: Sequence[Word],
+    work: Work,
+    moved: tuple[Any, Any, Any],
+    workers: int,
+    ahead: Ahead = NONE,
+) -> TapStep:
+    """The step of ``tap_products`` or ``tap_weights``, as ``name`` says, for groups of many rows.
 
-    >>> code_of("tap_products", 64), code_of("tap_weights", 1)
-    ('tap_products', 'few_weights')
+    ``words`` are its arguments in the order of ``PRODUCT_WORDS`` or ``WEIGHT_WORDS``, ``moved`` the bytes of operands
+    and result, ``workers`` those that have a part of the scratch; its code may be compiled ``ahead``.
+
+    >>> if vector_machine() is not None:
+    ...     step = tap_step("tap_weights", "f32", [], Work(1, 144, 1, 3, 3, 16), (0, 0, 0), 2)
+    ...     assert step.extent == (-1, -(-144 // vector_machine().rows))
     """
-    return name.replace("tap_", "few_") if at_most(rows, FEW_ROWS) else name
+    found = _machine()
+    is_products = name == "tap_products"
+    division = call(_divide, int(is_products), *_block(found, _SIZES[dtype]), *work)
+    flags = (0 if is_products else COARSE) + for_workers(workers)
+    return _step(name, dtype, words, division, work, moved, ahead, flags=flags)
 
 
-def scratch_bytes(name: str, dtype: str, count: Any, rows: Any) -> Any:
-    """Bytes that each worker needs, for so many channels and taps and rows of a group.
+def memory_step(
+    dtype: str,
+    words: Sequence[Word],
+    sizes: tuple[Any, Any, Any],
+    moved: tuple[Any, Any, Any],
+    ahead: Ahead = NONE,
+) -> TapStep:
+    """The step that copies what windows see: so many planes, lines of a plane, and elements of a line.
 
-    >>> scratch_bytes("tap_weights", "f32", 9, 64) > scratch_bytes("tap_weights", "f32", 9, 1)
+    >>> if vector_machine() is not None:
+    ...     step = memory_step("f32", [], (6, 18, 18), (0, 0, 0))
+    ...     assert step.extent == (-1, 12)
+    """
+    planes, lines, row = sizes
+    units = planes * -(-lines // COPIED_LINES)
+    division = call(_shared, units, planes * lines * row * _COPY_WORK)
+    work = Work(0, 0, planes, lines, row, 0)
+    return _step("tap_memory", dtype, words, division, work, moved, ahead)
+
+
+def few_products_step(
+    dtype: str,
+    words: Sequence[Word],
+    piece: Piece,
+    work: Work,
+    moved: tuple[Any, Any, Any],
+    workers: int,
+    ahead: Ahead = NONE,
+) -> TapStep:
+    """The step of ``tap_products`` for groups of few rows, its arguments in the order of ``FEW_PRODUCT_WORDS``.
+
+    >>> if vector_machine() is not None:
+    ...     piece, work = Piece(8, 30, 10, 48, 1), Work(64, 9, 4, 28, 30, 1)
+    ...     step = few_products_step("f32", [], piece, work, (0, 0, 0), 2)
+    ...     assert step.extent == (-1, 64 * 4 * 4)
+    """
+    strips, tiles = -(-work.lines // piece.strip), -(-work.width // piece.span)
+    units = work.groups * work.planes * strips * tiles
+    division = call(_shared, units, _total(work))
+    flags = for_workers(workers)
+    return _step("few_products", dtype, words, division, work, moved, ahead, "tap_products", flags)
+
+
+def few_weights_step(
+    dtype: str,
+    words: Sequence[Word],
+    units: Any,
+    work: Work,
+    moved: tuple[Any, Any, Any],
+    workers: int,
+    ahead: Ahead = NONE,
+) -> TapStep:
+    """The step of ``tap_weights`` for groups of few rows, its arguments in the order of ``FEW_WEIGHT_WORDS``.
+
+    >>> if vector_machine() is not None:
+    ...     step = few_weights_step("f32", [], 64, Work(64, 9, 4, 28, 30, 1), (0, 0, 0), 2)
+    ...     assert step.extent == (-1, 64)
+    """
+    division = call(_shared, units, _total(work))
+    flags = COARSE + for_workers(workers)
+    return _step("few_weights", dtype, words, division, work, moved, ahead, "tap_weights", flags)
+
+
+def scratch_bytes(name: str, dtype: str, count: Any) -> Any:
+    """Bytes that each worker needs for groups of many rows, for so many channels and taps.
+
+    >>> scratch_bytes("tap_weights", "f32", 9) > 9 * 8
     True
     """
+    if name == "tap_weights":
+        return weight_scratch(_machine(), count)
+    return product_scratch(_machine(), _SIZES[dtype], count)
+
+
+def piece_of(dtype: str, seen: Seen, channels: Any) -> Piece:
+    """How positions of few rows are cut, where so many channels of a group are seen.
+
+    >>> from .plan.seen import Seen
+    >>> seen = Seen((1, 28, 28), (1, 28, 28), (0, -1, -1), (1, 1, 1), ((0,), (0, 1, 2), (0, 1, 2)), (1, 1))
+    >>> vector_machine() is None or piece_of("f32", seen, 1)[:3]
+    (16, 28, 18)
+    """
+    lanes = _machine().vector // _SIZES[dtype]
+    _, lines, columns = seen.counts
+    step, reach = seen.steps[1], seen.reach
+    given = (lines, columns, *reach, step, seen.shift, seen.phases, channels)
+    return Piece(*call(_cut, lanes, _SIZES[dtype], *given))
+
+
+def _cut(
+    lanes: int,
+    nbytes: int,
+    lines: int,
+    columns: int,
+    planes: int,
+    reach: int,
+    step: int,
+    shift: int,
+    phases: int,
+    channels: int,
+) -> tuple[int, int, int, int, int]:
+    """A piece's strip, span, lines, width, and channels together.
+
+    >>> _cut(16, 4, 56, 56, 1, 3, 2, 1, 2, 1)
+    (8, 56, 17, 64, 1)
+    >>> _cut(16, 4, 1, 9000, 1, 1, 1, 2, 1, 64)
+    (1, 512, 1, 528, 62)
+    """
+    span = min(columns, _COLUMNS)
+    width = -(-(span + shift) // lanes) * lanes
+    row = planes * phases * width * nbytes
+    strip = 16 if (15 * step + reach) * row <= _CHANNEL_BYTES else 8
+    strip = min(lines, max(strip, reach // (2 * step)))  # what strips share is copied again
+    seen = (strip - 1) * step + reach
+    return strip, span, seen, width, max(1, min(channels, _PIECE_BYTES // (seen * row)))
+
+
+def few_bytes(dtype: str, seen: Seen, piece: Piece, taps: int, results: Any) -> Any:
+    """Bytes that each worker needs for products of few rows: a piece, so many taps, and results to be woven.
+
+    >>> from .plan.seen import Seen
+    >>> seen = Seen((1, 28, 28), (1, 28, 28), (0, -1, -1), (1, 1, 1), ((0,), (0, 1, 2), (0, 1, 2)), (1, 1))
+    >>> vector_machine() is None or few_bytes("f32", seen, piece_of("f32", seen, 1), 9, 0) > 4 * 18 * 32
+    True
+    """
+    channel = seen.reach[0] * piece.lines * seen.phases * piece.width
+    together = piece.together
+    return few_scratch(_machine(), _SIZES[dtype], together * channel, together * taps, results)
+
+
+def few_weight_bytes(dtype: str, seen: Seen, piece: Piece, taps: int, rows: Any) -> Any:
+    """Bytes that each worker needs for gradients of weights of few rows.
+
+    >>> from .plan.seen import Seen
+    >>> seen = Seen((1, 28, 28), (1, 28, 28), (0, -1, -1), (1, 1, 1), ((0,), (0, 1, 2), (0, 1, 2)), (1, 1))
+    >>> vector_machine() is None or few_weight_bytes("f32", seen, piece_of("f32", seen, 1), 9, 1) > 4 * 18 * 32
+    True
+    """
+    channel = seen.reach[0] * piece.lines * seen.phases * piece.width
+    return few_weight_scratch(_machine(), _SIZES[dtype], channel, taps, rows)
+
+
+def splits_of(channels: Any, taps: int) -> Any:
+    """Into how many units the taps of a channel are divided: there should be several, and each copies what it sees.
+
+    >>> splits_of(64, 49), splits_of(1, 49)
+    (1, 4)
+    """
+    return call(_splits, channels, taps)[0]
+
+
+def _splits(channels: int, taps: int) -> tuple[int]:
+    return (1 if channels >= 4 else max(1, min(4, taps // 4)),)
+
+
+def _machine() -> Machine:
     found = vector_machine()
     assert found is not None, "planned for a machine that has native code"
-    if code_of(name, rows) != name:
-        return few_scratch(count)
-    if name == "tap_weights":
-        return weight_scratch(found, count)
-    return product_scratch(found, 4 if dtype == "f32" else 8, count)
+    return found
+
+
+def _total(work: Work) -> Any:
+    """All multiply-adds."""
+    total = 1
+    for number in work:
+        total = total * number
+    return total
+
+
+def _shared(units: int, total: int) -> tuple[int, int, int]:
+    """The parallel extent in units, its grain, and the flag for letting other Python threads run.
+
+    >>> _shared(1024, 1 << 21)
+    (1024, 64, 1)
+    """
+    release = RELEASE_GIL if total >= _RELEASE_WORK else 0
+    return units, max(1, _CHUNK_WORK * units // max(total, 1)), release
 
 
 def _block(machine: Machine, nbytes: int) -> tuple[int, int]:
     """Rows of a block and positions of a strip."""
     return machine.rows, machine.vectors * machine.vector // nbytes
-
-
-def _strip(machine: Machine, nbytes: int) -> tuple[int, int]:
-    """Vectors of a strip of few rows, and the positions of one."""
-    return strip_vectors(machine), machine.vector // nbytes
-
-
-def _divide_few(
-    strip: int, lanes: int, groups: int, count: int, planes: int, lines: int, width: int, rows: int
-) -> tuple[int, int, int]:
-    """The same for groups of few rows: units are strips of the positions of a group and plane.
-
-    >>> _divide_few(8, 16, 64, 9, 4, 28, 28, 1)
-    (1024, 74, 0)
-    >>> _divide_few(8, 16, 64, 9, 4, 1, 300, 1)
-    (768, 145, 0)
-    """
-    total = groups * count * planes * lines * width * rows
-    vectors = -(-width // lanes) if lines == 1 else lines
-    units = groups * planes * -(-vectors // strip)
-    release = RELEASE_GIL if total >= _RELEASE_WORK else 0
-    return units, max(1, _CHUNK_WORK * units // max(total, 1)), release
 
 
 def _divide(
@@ -199,6 +370,4 @@ def tap_module(name: str, dtype: str) -> VectorModule:
     >>> vector_machine() is None or tap_module("tap_weights", "f32").symbol == "tracejit_tap_weights"
     True
     """
-    found = vector_machine()
-    assert found is not None, "planned for a machine that has native code"
-    return VectorModule(f"tracejit_{name}", _TEXTS[name](dtype, found))
+    return VectorModule(f"tracejit_{name}", _TEXTS[name](dtype, _machine()))

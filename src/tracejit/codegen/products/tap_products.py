@@ -20,11 +20,18 @@ __all__ = ["PRODUCT_WORDS", "product_scratch", "products_text"]
 
 #: Words of the step's arguments; after them the taps' offsets in x, and those in the weight, in elements.
 PRODUCT_WORDS = (
-    *("x", "w", "out", "scratch", "each"),  # addresses, and bytes of scratch memory per worker
+    *(
+        "x",
+        "w",
+        "bias",
+        "out",
+        "scratch",
+        "each",
+    ),  # addresses, and bytes of scratch memory per worker
     *("samples", "groups", "channels", "rows"),  # channels and rows of a group
     *("p2", "p1", "p0"),  # positions
     *("xn", "xc", "x2", "x1", "wm", "wc", "on", "om"),  # strides in elements
-    *("gaps", "taps"),
+    *("biased", "floor", "ceiling", "gaps", "taps"),  # bounds are the bits of float64
 )
 #: Up to this many runs of a vector are loaded without a loop.
 _FEW_RUNS = 3
@@ -34,10 +41,10 @@ def product_scratch(machine: Machine, nbytes: int, count: int) -> int:
     """Bytes that a worker needs, for so many channels and taps of elements of so many bytes.
 
     >>> product_scratch(Machine(64, 8, 3), 4, 9)
-    3520
+    3544
     """
     tables = 8 * 2 * machine.vectors * (1 + 2 * (machine.vector // nbytes))
-    return 64 + tables + count * (2 * 8 + machine.vectors * machine.vector)
+    return 64 + 24 + tables + count * (2 * 8 + machine.vectors * machine.vector)
 
 
 def products_text(dtype: str, machine: Machine) -> str:
@@ -55,12 +62,14 @@ def products_text(dtype: str, machine: Machine) -> str:
 def _block(kind: Kind, rows: int, vectors: int) -> str:
     """A block of results of all channels and taps.
 
-    for (k = 0; k < count; k++) for rows i, vectors v: sum[i][v] += w[i * wm + kw[k]] * seen[k][v];  write sums
+    for (k = 0; k < count; k++) for rows i, vectors v: sum[i][v] += w[i * wm + kw[k]] * seen[k][v];
+    write sums[i] + bias[i * biased], between the ends
     """
     f = inner(
         kind,
         f"internal void @block.{rows}.{vectors}(ptr noalias %w, i64 %wm, ptr noalias %kw,"
-        " ptr noalias %seen, i64 %count, ptr noalias %out, i64 %om, ptr noalias %runs, i64 %gaps)",
+        " ptr noalias %seen, i64 %count, ptr noalias %out, i64 %om, ptr noalias %runs, i64 %gaps,"
+        " ptr noalias %bias, i64 %biased, ptr noalias %ends)",
     )
     zero = "zeroinitializer"
     sums = [[f.variable(kind.vector, zero) for _ in range(vectors)] for _ in range(rows)]
@@ -72,6 +81,7 @@ def _block(kind: Kind, rows: int, vectors: int) -> str:
             factor = kind.number(f, f.at(left, f.product("%wm", i), "i8"))
             for total, vector in zip(row, seen, strict=True):
                 total.set(kind.multiply_add(f, factor, vector, total.get()))
+    kind.finish(f, sums)
     for v in range(vectors):
         entry = f.at("%runs", v * kind.run_words, "i64")
         with f.loop(0, f.word(entry, 0)) as r:
@@ -85,7 +95,7 @@ def _block(kind: Kind, rows: int, vectors: int) -> str:
     with f.when(f.make(f"and i1 {odd}, {f.compare('sgt', '%gaps', 0)}")):
         f.add(
             f"call void @without_gaps(ptr %w, i64 %wm, ptr %kw, ptr %seen, i64 %count, ptr %out,"
-            f" i64 %om, ptr %runs, i64 {rows}, i64 {vectors})"
+            f" i64 %om, ptr %runs, i64 {rows}, i64 {vectors}, ptr %bias, i64 %biased, ptr %ends)"
         )
     f.add("ret void")
     return f.finish()
@@ -96,7 +106,8 @@ def _without_gaps(kind: Kind) -> str:
     f = inner(
         kind,
         "internal void @without_gaps(ptr noalias %w, i64 %wm, ptr noalias %kw, ptr noalias %seen,"
-        " i64 %count, ptr noalias %out, i64 %om, ptr noalias %runs, i64 %rows, i64 %vectors)",
+        " i64 %count, ptr noalias %out, i64 %om, ptr noalias %runs, i64 %rows, i64 %vectors,"
+        " ptr noalias %bias, i64 %biased, ptr noalias %ends)",
     )
     with f.loop(0, "%rows") as i, f.loop(0, "%vectors") as v:
         row = f.at("%w", f.product("%wm", i), "i8")
@@ -107,6 +118,7 @@ def _without_gaps(kind: Kind) -> str:
             factor = kind.number(f, f.at(row, f.word("%kw", k), "i8"))
             more = kind.multiply_add(f, factor, seen, total.get())
             total.set(kind.unless_gap(f, seen, more, total.get()))
+        kind.finish(f, [[total]], i)
         entry = f.at("%runs", f.product(v, kind.run_words), "i64")
         target = f.at("%out", f.product("%om", i), "i8")
         with f.loop(0, f.word(entry, 0)) as r:
@@ -166,6 +178,10 @@ def _step(kind: Kind) -> str:
     a["count"] = f.product(a["channels"], a["taps"])
     own = f.at(a["scratch"], f.product("%worker", a["each"]), "i8")
     table = kind.machine.vectors * kind.run_words
+    f.put(0, own)
+    a["bias"] = f.make(f"select i1 {f.compare('sgt', a['biased'], 0)}, ptr {a['bias']}, ptr {own}")
+    a["ends"], own = f.at(own, 1, "i64"), f.at(own, 3, "i64")
+    a["ends"] = kind.ends(f, a["floor"], a["ceiling"], a["ends"])
     read, written, kx = own, f.at(own, table, "i64"), f.at(own, 2 * table, "i64")
     a["kw"] = f.at(kx, a["count"], "i64")
     a["seen"] = f.aligned(f.at(kx, f.product(a["count"], 2), "i64"))
@@ -213,14 +229,15 @@ def _rows(
     """Blocks of rows of a strip, which has a width and a table of where it is written."""
     width, written = strip
     vectors = f.quotient_up(width, kind.lanes)
-    wm, om = f.product(a["wm"], kind.nbytes), f.product(a["om"], kind.nbytes)
+    wm, om, biased = (f.product(a[name], kind.nbytes) for name in ("wm", "om", "biased"))
     for rows in kind.blocks:
         with f.as_long(row, f.difference(last, rows - 1)) as m:
             here = f.at(a["w"], f.product(m, wm), "i8")
             there = f.at(a["out"], f.product(m, om), "i8")
             given = (
                 f"ptr {here}, i64 {wm}, ptr {a['kw']}, ptr {a['seen']}, i64 {a['count']},"
-                f" ptr {there}, i64 {om}, ptr {written}, i64 {a['gaps']}"
+                f" ptr {there}, i64 {om}, ptr {written}, i64 {a['gaps']},"
+                f" ptr {f.at(a['bias'], f.product(m, biased), 'i8')}, i64 {biased}, ptr {a['ends']}"
             )
             kind.call_block(f, rows, vectors, given)
             row.set(f.sum(m, rows))

@@ -10,7 +10,7 @@ from .vector_kind import Kind, inner
 __all__ = ["Position", "arguments", "runs", "tap_table"]
 
 #: Arguments of the steps that are addresses; the others are numbers.
-POINTERS = ("x", "w", "y", "out", "scratch")
+POINTERS = ("x", "w", "y", "bias", "out", "scratch")
 
 
 def arguments(f: FunctionText, names: Sequence[str]) -> dict[str, str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ..ir_text import FunctionText
+from collections.abc import Sequence
+
+from ..ir_text import FunctionText, Variable
 from .vector_machine import Machine
 
 __all__ = ["Kind", "declarations", "inner"]
@@ -93,6 +95,34 @@ class Kind:
         """Write the elements that the mask has."""
         given = f"{self.vector} {value}, ptr {pointer}, i32 {self.nbytes}, {self.mask} {mask}"
         f.add(f"call void @llvm.masked.store.{self.suffix}.p0({given})")
+
+    def ends(self, f: FunctionText, floor: str, ceiling: str, place: str) -> str:
+        """Write the bounds of results for `finish`, given the bits of two float64; null where there are none."""
+        for number, bits in enumerate((floor, ceiling)):
+            value = f.make(f"bitcast i64 {bits} to double")
+            if self.scalar == "float":
+                value = f.make(f"fptrunc double {value} to float")
+            f.add(f"store {self.scalar} {value}, ptr {f.at(place, number, self.scalar)}")
+        low, high = f.compare("ne", floor, -(1 << 52)), f.compare("ne", ceiling, 0x7FF << 52)
+        return f.make(f"select i1 {f.make(f'or i1 {low}, {high}')}, ptr {place}, ptr null")
+
+    def finish(
+        self, f: FunctionText, rows: Sequence[Sequence[Variable]], first: str | int = 0
+    ) -> None:
+        """Add a number to the sums of each row, ``%biased`` bytes apart, and keep them between ``%ends``; nan stays."""
+        for i, row in enumerate(rows):
+            start = f.product("%biased", f.sum(first, i))
+            bias = self.number(f, f.at("%bias", start, "i8"))
+            for total in row:
+                total.set(f.make(f"fadd {self.vector} {total.get()}, {bias}"))
+        with f.when(f.make("icmp ne ptr %ends, null")):
+            for number, outside in enumerate(("ogt", "olt")):
+                end = self.number(f, f.at("%ends", number, self.scalar))
+                for total in (total for row in rows for total in row):
+                    found = total.get()
+                    beyond = f.make(f"fcmp {outside} {self.vector} {end}, {found}")
+                    given = f"{self.vector} {end}, {self.vector} {found}"
+                    total.set(f.make(f"select {self.mask} {beyond}, {given}"))
 
     def as_mask(self, f: FunctionText, bits: str) -> str:
         """Bits as a mask."""

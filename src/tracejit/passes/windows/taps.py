@@ -1,4 +1,4 @@
-"""Convolutions over flat memory, for which there is native code: nothing is laid out in matrices.
+"""Convolutions as sums over taps, for which there is native code: nothing is laid out in matrices.
 
 Before::
 
@@ -10,15 +10,14 @@ Before::
 After::
 
     graph f(x: f32[2, 3, 8], w: f32[4, 3, 2]) {
-        %0: f32[2, 3, 8] = reshape(x, shape=(2, 3, 8))
-        %1: f32[2, 4, 7] = tap_products(%0, w, offsets=(0, 1), counts=(7,), steps=(1,), groups=1, gaps=0)
-        return %1
+        %0: f32[2, 4, 7] = tap_products(x, w, distances=((0, 1),), low=(0,), stride=(1,), spread=(1,), ...)
+        return %0
     }
 
-Padding is written out. Where windows are s apart, elements s apart become neighbours: memory is split into s *phases*
-along the dimension, and every tap sees one phase. The gradient of the input is one such product for every phase of the
-result; that of the weight sees the same memory as the convolution. Where eager execution adds up windows for the
-gradient of the input, around them is no zero but a gap, so that nan and infinities of a weight stay where windows are.
+Padding and strides are the step's own work. So is the gradient of the input of windows some elements apart where groups
+have few rows; elsewhere it is one product for every *phase* of the result, s of them where windows are s apart. Where
+eager execution adds up windows for the gradient of the input, around them is no zero but a gap, so that nan and
+infinities of a weight stay where windows are.
 Runs on graphs that are not differentiated any more, on machines for which
 :mod:`tracejit.codegen.products.vector_machine` knows a vector.
 """
@@ -28,14 +27,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from math import gcd
-from typing import Any, NamedTuple
+from typing import Any
 
+from ...codegen.products.tap_few_blocks import FEW_ROWS
 from ...codegen.products.vector_machine import vector_machine
 from ...dtypes import float32
 from ...extents import is_symbolic
 from ...ir.graph import Graph, Value
 from ...ops.shapes import numel
-from ...ops.taps import tap_products, tap_weights
+from ...ops.taps import UNBOUNDED, tap_products, tap_weights
 from ...types import Shape
 from ..rewrite import Rewriter, Rules
 from ..simplify.moves import together
@@ -46,7 +46,7 @@ MOST_TAPS, MOST_DIMENSIONS = 1024, 3
 
 
 def taps(graph: Graph) -> Graph:
-    """``graph`` with convolutions over flat memory, where there is native code for them.
+    """``graph`` with convolutions as sums over taps, where there is native code for them.
 
     >>> from tracejit.ir import parse
     >>> graph = parse('''graph f(x: f32[2, 3, 8], w: f32[4, 3, 2]) {
@@ -61,14 +61,6 @@ def taps(graph: Graph) -> Graph:
     if not any(v.op is not None and v.op.name in ALL_RULES for v in graph.values):
         return graph
     return Rewriter(graph.name, ALL_RULES).run(graph)
-
-
-class _Seen(NamedTuple):
-    """Flat memory (samples, channels, memory), and how taps and positions walk it."""
-
-    memory: Value
-    offsets: Shape
-    steps: Shape
 
 
 class _Form:
@@ -104,59 +96,18 @@ def _flat(rewriter: Rewriter, x: Value, line: Any) -> Value:
     return rewriter.write("reshape", (x,), line, shape=shape)
 
 
-def _row_steps(extents: Shape) -> Shape:
-    """From one position to the next along each dimension of a box."""
-    return tuple(numel(extents[i + 1 :]) for i in range(len(extents)))
-
-
-def _sums(parts: Sequence[Sequence[int]]) -> Shape:
-    """The sum of one number from each sequence, in the order of a box."""
-    return tuple(sum(chosen) for chosen in itertools.product(*parts))
-
-
-def _seen(rewriter: Rewriter, x: Value, form: _Form) -> _Seen:
-    """What the windows of x see."""
-    size = x.spec.shape[2:]
-    widths = list(form.padding)
-    for dim, s in enumerate(form.stride):
-        if s != 1:  # whole phases
-            before, after = form.padding[dim]
-            whole = -(-(size[dim] + before + after) // s) * s
-            widths[dim] = (before, whole - size[dim] - before)
-    if any(a != 0 or b != 0 for a, b in widths):
-        around = ((0, 0), (0, 0), *widths)
-        x = rewriter.write("pad", (x,), form.line, widths=around, value=0)
-    if all(s == 1 for s in form.stride):
-        steps = _row_steps(x.spec.shape[2:])
-        parts = [
-            [form.reach(t, dim) * steps[dim] for t in range(k)] for dim, k in enumerate(form.kernel)
-        ]
-        return _Seen(_flat(rewriter, x, form.line), _sums(parts), steps)
-    return _phases(rewriter, x, form)
-
-
-def _phases(rewriter: Rewriter, x: Value, form: _Form) -> _Seen:
-    """The same where windows are some elements apart; x has whole phases."""
-    rank = len(form.stride)
-    extents = tuple(n // s for n, s in zip(x.spec.shape[2:], form.stride, strict=True))
-    split = [e for pair in zip(extents, form.stride, strict=True) for e in pair]
-    x = rewriter.write("reshape", (x,), form.line, shape=(*x.spec.shape[:2], *split))
-    order = (0, 1, *(3 + 2 * i for i in range(rank)), *(2 + 2 * i for i in range(rank)))
-    x = rewriter.write("permute", (x,), form.line, dims=order)
-    reached = [
-        {form.reach(t, i) % s for t in range(form.kernel[i])} for i, s in enumerate(form.stride)
-    ]
-    kept = tuple(max(r) + 1 for r in reached)
-    if kept != form.stride:
-        shape = (*x.spec.shape[:2], *kept, *extents)
-        starts, ones = (0,) * len(shape), (1,) * len(shape)
-        x = rewriter.write("slice", (x,), form.line, starts=starts, counts=shape, steps=ones)
-    steps = _row_steps((*kept, *extents))
-    parts = []
-    for dim, s in enumerate(form.stride):
-        at = [divmod(form.reach(t, dim), s) for t in range(form.kernel[dim])]
-        parts.append([shift * steps[rank + dim] + phase * steps[dim] for shift, phase in at])
-    return _Seen(_flat(rewriter, x, form.line), _sums(parts), steps[rank:])
+def _walk(form: _Form) -> dict[str, Any]:
+    """How the windows of a convolution walk what they lie over."""
+    return {
+        "distances": tuple(
+            tuple(form.reach(t, dim) for t in range(k)) for dim, k in enumerate(form.kernel)
+        ),
+        "low": tuple(-before for before, _ in form.padding),
+        "stride": form.stride,
+        "counts": form.counts,
+        "groups": form.groups,
+        "around": any(a != 0 or b != 0 for a, b in form.padding),
+    }
 
 
 def _forward(rewriter: Rewriter, value: Value) -> Value | None:
@@ -164,16 +115,9 @@ def _forward(rewriter: Rewriter, value: Value) -> Value | None:
     form = _Form(value, weight.spec.shape[2:], value.spec.shape[2:])
     if not form.fits(x, weight):
         return None
-    seen = _seen(rewriter, x, form)
+    ones = (1,) * len(form.kernel)
     return rewriter.write(
-        tap_products,
-        (seen.memory, weight),
-        form.line,
-        offsets=seen.offsets,
-        counts=form.counts,
-        steps=seen.steps,
-        groups=form.groups,
-        gaps=0,
+        tap_products, (x, weight), form.line, **_walk(form), spread=ones, gaps=0, **UNBOUNDED
     )
 
 
@@ -182,16 +126,8 @@ def _weight(rewriter: Rewriter, value: Value) -> Value | None:
     form = _Form(value, value.attributes["kernel"], y.spec.shape[2:])
     if not form.fits(x, y):
         return None
-    seen = _seen(rewriter, x, form)
-    found = rewriter.write(
-        tap_weights,
-        (seen.memory, _flat(rewriter, y, form.line)),
-        form.line,
-        offsets=seen.offsets,
-        counts=form.counts,
-        steps=seen.steps,
-        groups=form.groups,
-    )
+    y = _flat(rewriter, y, form.line)
+    found = rewriter.write(tap_weights, (x, y), form.line, **_walk(form))
     out, each = value.spec.shape[0] // form.groups, numel(value.spec.shape[1:])
     found = rewriter.write("reshape", (found,), form.line, shape=(form.groups, each, out))
     found = rewriter.write("permute", (found,), form.line, dims=(0, 2, 1))
@@ -199,39 +135,50 @@ def _weight(rewriter: Rewriter, value: Value) -> Value | None:
 
 
 def _input(rewriter: Rewriter, value: Value) -> Value | None:
-    """Position s a + r of the padded input, in phase r, got what taps at distance s q + r left from window a - q."""
+    """Position p got what taps at distance r left of window (p + before - r) / s: nothing where there is a rest."""
     y, weight = value.value_operands
     form = _Form(value, weight.spec.shape[2:], y.spec.shape[2:])
     if not form.fits(y, weight):
         return None
-    size = value.spec.shape[2:]
+    sides = zip(form.padding, value.spec.shape[2:], form.counts, strict=True)
+    reaches = [form.reach(k - 1, dim) for dim, k in enumerate(form.kernel)]
+    strided = any(s != 1 for s in form.stride)
+    around = strided or any(
+        a != reach or n + a != count
+        for reach, ((a, _), n, count) in zip(reaches, sides, strict=True)
+    )
+    gaps = _gaps(value, form) if around else 0
+    turned = _turned(rewriter, weight, form)
+    if not strided or at_most(weight.spec.shape[1], FEW_ROWS):
+        return rewriter.write(
+            tap_products,
+            (y, turned),
+            form.line,
+            distances=tuple(
+                tuple(reach - form.reach(t, dim) for t in range(form.kernel[dim]))
+                for dim, reach in enumerate(reaches)
+            ),
+            low=tuple(a - reach for (a, _), reach in zip(form.padding, reaches, strict=True)),
+            stride=(1,) * len(form.kernel),
+            spread=form.stride,
+            counts=value.spec.shape[2:],
+            groups=form.groups,
+            around=around,
+            gaps=gaps,
+            **UNBOUNDED,
+        )
     starts = [before // s for (before, _), s in zip(form.padding, form.stride, strict=True)]
     ends = [
         -(-(before + n) // s)
-        for (before, _), n, s in zip(form.padding, size, form.stride, strict=True)
+        for (before, _), n, s in zip(form.padding, value.spec.shape[2:], form.stride, strict=True)
     ]
-    spans = [form.reach(k - 1, dim) // form.stride[dim] for dim, k in enumerate(form.kernel)]
-    widths = [
-        (span - start, end - count)
-        for span, start, end, count in zip(spans, starts, ends, form.counts, strict=True)
-    ]
-    if any(a < 0 or b < 0 for a, b in widths):
-        return None
-    gaps: Any = 0
-    if any(a != 0 or b != 0 for a, b in widths):
-        around = ((0, 0), (0, 0), *widths)
-        gaps = _gaps(value, form)
-        y = rewriter.write("add", (y, 0.0), form.line)  # gaps are the only negative zeros
-        y = rewriter.write("pad", (y,), form.line, widths=around, value=-0.0)
-    seen = _Seen(_flat(rewriter, y, form.line), (), _row_steps(y.spec.shape[2:]))
     counts = tuple(end - start for start, end in zip(starts, ends, strict=True))
-    turned = _turned(rewriter, weight, form)
     found = [
-        _phase(rewriter, form, seen, turned, phase, counts, spans, gaps)
+        _phase(rewriter, form, (y, turned), phase, starts, counts, gaps)
         for phase in itertools.product(*map(range, form.stride))
     ]
     first = [before % s for (before, _), s in zip(form.padding, form.stride, strict=True)]
-    return found[0] if len(found) == 1 else _interleaved(rewriter, form, found, counts, first)
+    return _interleaved(rewriter, form, found, counts, first)
 
 
 def _gaps(value: Value, form: _Form) -> Any:
@@ -272,29 +219,32 @@ def _turned(rewriter: Rewriter, weight: Value, form: _Form) -> Value:
 def _phase(
     rewriter: Rewriter,
     form: _Form,
-    seen: _Seen,
-    weight: Value,
+    operands: tuple[Value, Value],
     phase: Shape,
+    starts: Sequence[int],
     counts: Shape,
-    spans: Sequence[int],
     gaps: Any,
 ) -> Value:
-    """One phase of the gradient of the input."""
-    memory, _, steps = seen
-    at, every, number = [], [], []
-    parts = []
+    """One phase of the gradient of the input: position s a + r, in phase r, of the padded input."""
+    y, weight = operands
+    at, every, distances, low = [], [], [], []
+    around = False
     for dim, (r, k) in enumerate(zip(phase, form.kernel, strict=True)):
         s = form.stride[dim]
         chosen = [t for t in range(k) if form.reach(t, dim) % s == r]
         at.append(chosen[0] if chosen else 0)
         every.append(s // gcd(s, form.dilation[dim]))
-        number.append(len(chosen))
-        parts.append([(spans[dim] - form.reach(t, dim) // s) * steps[dim] for t in chosen])
-    if 0 in number:
-        shape = (memory.spec.shape[0], weight.spec.shape[0], *counts)
-        dtype = memory.spec.dtype
-        return rewriter.write("full", (), form.line, shape=shape, value=0.0, dtype=dtype)
-    if tuple(number) != form.kernel:
+        back = [form.reach(t, dim) // s for t in chosen] or [0]
+        distances.append(tuple(back[-1] - n for n in back))
+        low.append(starts[dim] - back[-1])
+        last = starts[dim] + counts[dim] - 1 - back[0]
+        around = around or low[-1] != 0 or last != y.spec.shape[2 + dim] - 1
+        if not chosen:
+            shape = (y.spec.shape[0], weight.spec.shape[0], *counts)
+            dtype = y.spec.dtype
+            return rewriter.write("full", (), form.line, shape=shape, value=0.0, dtype=dtype)
+    number = tuple(map(len, distances))
+    if number != form.kernel:
         weight = rewriter.write(
             "slice",
             (weight,),
@@ -303,15 +253,20 @@ def _phase(
             counts=(*weight.spec.shape[:2], *number),
             steps=(1, 1, *every),
         )
+    ones = (1,) * len(number)
     return rewriter.write(
         tap_products,
-        (memory, weight),
+        (y, weight),
         form.line,
-        offsets=_sums(parts),
+        distances=tuple(distances),
+        low=tuple(low),
+        stride=ones,
+        spread=ones,
         counts=counts,
-        steps=steps,
         groups=form.groups,
-        gaps=gaps,
+        around=around,
+        gaps=gaps if around else 0,
+        **UNBOUNDED,
     )
 
 

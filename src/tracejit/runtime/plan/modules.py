@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from ...passes.fusion.groups import Call
 from ..blas import gemm_modules
 from ..machine_code.vector_modules import VectorModule, missing
-from ..taps import tap_module
-from .taps import is_taps
+from .taps import is_taps, modules_of
 
 if TYPE_CHECKING:
     from ...passes.fusion.groups import Schedule
@@ -26,7 +25,7 @@ def missing_modules(schedule: Schedule) -> dict[str, VectorModule]:
     {}
     """
     calls = [step.value for step in schedule.steps if isinstance(step, Call)]
-    found = [tap_module(v.op.name, v.spec.dtype.short) for v in calls if v.op and is_taps(v)]
+    found = [module for v in calls if is_taps(v) for module in modules_of(v)]
     products = [v.value_operands[0].spec.dtype for v in calls if v.op and v.op.name == "matmul"]
     for dtype in dict.fromkeys(products):
         found += gemm_modules(dtype.short)

@@ -1,23 +1,40 @@
-"""Planning convolutions over flat memory as native steps."""
+"""Planning convolutions as native steps."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...codegen.nest import Layout
+from ...codegen.products.tap_few_blocks import FEW_ROWS, tall_code
 from ...ir.graph import Value
 from ...ops.taps import tap_products, tap_weights
-from ...passes.windows.strips import equal
+from ...passes.windows.strips import at_most, equal
+from ...sizes import float_bits
 from ...types import Shape
-from ..taps import Work, scratch_bytes, tap_step
+from ..machine_code.vector_modules import VectorModule
+from ..taps import (
+    Work,
+    few_bytes,
+    few_products_step,
+    few_weight_bytes,
+    few_weights_step,
+    memory_step,
+    piece_of,
+    scratch_bytes,
+    splits_of,
+    tap_module,
+    tap_step,
+)
 from .arena import aligned
 from .records import Slot
+from .seen import Part, Seen, parts_of, seen_by
 
 if TYPE_CHECKING:
     from .plan import Planner
 
-__all__ = ["is_read", "is_taps", "is_written", "plan_taps"]
+__all__ = ["is_read", "is_taps", "is_written", "modules_of", "plan_taps"]
 
 
 def is_taps(value: Value) -> bool:
@@ -36,8 +53,7 @@ def is_read(value: Value, number: int, strides: Shape) -> bool:
     >>> from tracejit.dtypes import float32
     >>> from tracejit.types import TensorType
     >>> x, w = Value(TensorType((1, 2, 9), float32)), Value(TensorType((4, 2, 3), float32))
-    >>> made = {"offsets": (0, 1, 2), "counts": (7,), "steps": (1,), "groups": 1, "gaps": 0}
-    >>> value = Value(TensorType((1, 4, 7), float32), tap_products, (x, w), made)
+    >>> value = Value(TensorType((1, 4, 7), float32), tap_products, (x, w), {})
     >>> is_read(value, 0, (18, 1, 2)), is_read(value, 1, (1, 4, 8))
     (False, True)
     """
@@ -49,8 +65,7 @@ def is_written(value: Value, strides: Shape) -> bool:
 
     >>> from tracejit.dtypes import float32
     >>> from tracejit.types import TensorType
-    >>> made = {"offsets": (0, 1, 2), "counts": (7,), "steps": (1,), "groups": 1, "gaps": 0}
-    >>> value = Value(TensorType((1, 4, 7), float32), tap_products, (), made)
+    >>> value = Value(TensorType((1, 4, 7), float32), tap_products, (), {})
     >>> is_written(value, (99, 10, 1)), is_written(value, (28, 1, 4))
     (True, False)
     """
@@ -63,8 +78,43 @@ def is_written(value: Value, strides: Shape) -> bool:
     )
 
 
+def modules_of(value: Value) -> list[VectorModule]:
+    """The native code that the steps of a convolution run.
+
+    >>> from tracejit.dtypes import float32
+    >>> from tracejit.types import TensorType
+    >>> from tracejit.codegen.products.vector_machine import vector_machine
+    >>> x, w = Value(TensorType((1, 4, 9), float32)), Value(TensorType((4, 4, 3), float32))
+    >>> made = {"groups": 1, "around": True, "stride": (1,)}
+    >>> value = Value(TensorType((1, 4, 9), float32), tap_products, (x, w), made)
+    >>> vector_machine() is None or [m.symbol for m in modules_of(value)]
+    ['tracejit_tap_memory', 'tracejit_tap_products']
+    """
+    assert value.op is not None
+    name, dtype = value.op.name, value.spec.dtype.short
+    if _has_few(value):
+        return [tap_module(name.replace("tap_", "few_"), dtype)]
+    copied = [tap_module("tap_memory", dtype)] if _is_copied(value) else []
+    return [*copied, tap_module(name, dtype)]
+
+
+def _rows(value: Value) -> Any:
+    """Rows of results of a group, or rows of what came out."""
+    rows = value if value.op is tap_products else value.value_operands[1]
+    return rows.spec.shape[1] // value.attributes["groups"]
+
+
+def _has_few(value: Value) -> bool:
+    return at_most(_rows(value), FEW_ROWS)
+
+
+def _is_copied(value: Value) -> bool:
+    """Is what windows see copied first: with what is around it, or because columns they see are not neighbours?"""
+    return bool(value.attributes["around"]) or value.attributes["stride"][-1] != 1
+
+
 def plan_taps(planner: Planner, value: Value) -> None:
-    """Append the step of a convolution over flat memory.
+    """Append the steps of a convolution.
 
     >>> from tracejit.codegen.products.vector_machine import vector_machine
     >>> from tracejit.passes.windows.taps import taps
@@ -78,69 +128,140 @@ def plan_taps(planner: Planner, value: Value) -> None:
     >>> vector_machine() is None or [step.name for step in found.items] == ["tap_products"]
     True
     """
-    x, other = value.value_operands
-    offsets, groups = value.attributes["offsets"], value.attributes["groups"]
-    slot, dtype = planner.place(value), value.spec.dtype
-    assert value.op is not None
-    count = x.spec.shape[1] // groups * len(offsets)
-    rows = (value if value.op is tap_products else other).spec.shape[1] // groups
-    each = aligned(scratch_bytes(value.op.name, dtype.short, count, rows))
-    key = (value, "scratch")
-    workers = planner.arena.workers
-    scratch = planner.arena.take(workers * each, key)
-    words = [
-        _address(planner, x),
-        _address(planner, other),
-        planner.argument(slot, 0),
-        planner.argument(Slot("arena", 0, scratch), 0),
-        *((-1, number) for number in (each, *_numbers(planner, value))),
-    ]
-    (planes, lines, width), _ = _box(value.attributes["counts"], value.attributes["steps"])
-    moved = (x.spec.nbytes, other.spec.nbytes, value.spec.nbytes)
-    after = offsets
-    if value.op is tap_products:
-        after = (*offsets, *_weight_offsets(other, planner.layouts(other)))
-    work = Work(groups, count, x.spec.shape[0] * planes, lines, width, rows)
-    step = tap_step(value.op.name, dtype.short, words, after, work, moved, workers, planner.ahead)
-    planner.items.append(step)
-    planner.arena.give(key)
+    planner.place(value)
+    seen = seen_by(value)
+    if _has_few(value):
+        plan = _few_products if value.op is tap_products else _few_weights
+        plan(planner, value, seen)
+    else:
+        _many(planner, value, seen)
 
 
-def _numbers(planner: Planner, value: Value) -> list[Any]:
-    """Extents and strides, in the order in which the step takes them."""
-    x, other = value.value_operands
-    groups, taps = value.attributes["groups"], len(value.attributes["offsets"])
-    channels = x.spec.shape[1] // groups
-    (p2, p1, p0), (x2, x1) = _box(value.attributes["counts"], value.attributes["steps"])
-    xn, xc, _ = planner.layouts(x).strides
+def _work(value: Value, seen: Seen) -> Work:
+    x = value.value_operands[0]
+    taps = 1
+    for distances in value.attributes["distances"]:
+        taps *= len(distances)
+    groups = value.attributes["groups"]
+    planes, lines, width = seen.counts
+    count = x.spec.shape[1] // groups * taps
+    return Work(groups, count, x.spec.shape[0] * planes, lines, width, _rows(value))
+
+
+def _moved(value: Value) -> tuple[Any, Any, Any]:
+    x, other = value.value_operands[:2]
+    return x.spec.nbytes, other.spec.nbytes, value.spec.nbytes
+
+
+def _sizes(value: Value) -> list[Any]:
+    """Samples, groups, channels and rows of a group."""
+    x, groups = value.value_operands[0], value.attributes["groups"]
+    return [x.spec.shape[0], groups, x.spec.shape[1] // groups, _rows(value)]
+
+
+def _numbers(given: list[Any]) -> list[tuple[int, Any]]:
+    return [(-1, number) for number in given]
+
+
+def _address(planner: Planner, value: Value) -> tuple[int, int]:
+    layout = planner.layouts(value)
+    slot = planner.slots[layout.root]
+    return planner.argument(slot, layout.offset * value.spec.dtype.itemsize)
+
+
+def _bias(planner: Planner, value: Value) -> tuple[tuple[int, int], int]:
+    """Where a number for each row is, and 1 if there is one."""
+    if len(value.value_operands) < 3:
+        return (-1, 0), 0
+    return _address(planner, value.value_operands[2]), 1
+
+
+def _ends(value: Value) -> tuple[int, int]:
+    """The bounds of results, as bits."""
+    return float_bits(value.attributes["floor"]), float_bits(value.attributes["ceiling"])
+
+
+class _Scratch:
+    """Scratch memory that each worker has a part of, until the step is planned."""
+
+    def __init__(self, planner: Planner, value: Value, nbytes: Any) -> None:
+        self.each, self.workers = aligned(nbytes), planner.arena.workers
+        key = (value, "scratch")
+        offset = planner.arena.take(self.workers * self.each, key)
+        self.word = planner.argument(Slot("arena", 0, offset), 0)
+        planner.arena.give(key)
+
+
+def _many(planner: Planner, value: Value, seen: Seen) -> None:
+    """The steps of groups of many rows: copying where it is needed, and computing."""
+    other = value.value_operands[1]
+    op, dtype, work = value.op, value.spec.dtype, _work(value, seen)
+    assert op is not None
+    memory, lie, places = _memory(planner, value, seen)
+    scratch = _Scratch(planner, value, scratch_bytes(op.name, dtype.short, work.count))
+    given: list[tuple[int, Any]] = [memory, _address(planner, other)]
+    (p2, p1, p0), steps = _box(seen.counts, tuple(lie[2:]))
     first, second = planner.layouts(other).strides[:2]
-    if value.op is tap_weights:
-        rows = other.spec.shape[1] // groups
-        return [
-            x.spec.shape[0],
-            groups,
-            channels,
-            rows,
-            p2,
-            p1,
-            p0,
-            xn,
-            xc,
-            x2,
-            x1,
-            first,
-            second,
-            taps,
+    numbers = [*_sizes(value), p2, p1, p0, *lie[:2], *steps, first, second]
+    after = places
+    taps = len(places)
+    if value.op is tap_products:
+        bias, biased = _bias(planner, value)
+        given.append(bias)
+        numbers += [
+            *planner.layouts(value).strides[:2],
+            biased,
+            *_ends(value),
+            value.attributes["gaps"],
         ]
-    on, om = planner.layouts(value).strides[:2]
-    sizes = [x.spec.shape[0], groups, channels, value.spec.shape[1] // groups, p2, p1, p0]
-    return [*sizes, xn, xc, x2, x1, first, second, on, om, value.attributes["gaps"], taps]
+        after = [*places, *_weight_places(other, planner.layouts(other))]
+    words = [*given, planner.argument(planner.slots[value], 0), scratch.word]
+    words += _numbers([scratch.each, *numbers, taps, *after])
+    planner.items.append(
+        tap_step(op.name, dtype.short, words, work, _moved(value), scratch.workers, planner.ahead)
+    )
+    planner.arena.give((value, "memory"))
+
+
+def _memory(
+    planner: Planner, value: Value, seen: Seen
+) -> tuple[tuple[int, int], list[Any], list[Any]]:
+    """What is seen: where it begins, its strides for samples, channels and positions, and where taps are in it."""
+    x = value.value_operands[0]
+    layout = planner.layouts(x)
+    strides = (*layout.strides[:2], *(0,) * (5 - len(layout.strides)), *layout.strides[2:])
+    if not _is_copied(value):
+        steps = [s * n for s, n in zip(strides[2:], seen.stride, strict=True)]
+        parts = [[d * s for d in ds] for ds, s in zip(seen.distances, strides[2:], strict=True)]
+        places = [sum(at) for at in itertools.product(*parts)]
+        return _address(planner, x), [*strides[:2], *steps], places
+    width = seen.counts[2] + seen.shift
+    row = seen.phases * width
+    planes, lines = (
+        (count - 1) * step + reach
+        for count, step, reach in zip(seen.counts, seen.steps, seen.reach, strict=False)
+    )
+    samples, channels = x.spec.shape[:2]
+    total = planes * lines * row
+    nbytes = samples * channels * total * x.spec.dtype.itemsize
+    offset = planner.arena.take(nbytes, (value, "memory"))
+    memory = planner.argument(Slot("arena", 0, offset), 0)
+    words = [_address(planner, x), memory]
+    numbers = [samples, channels, *seen.words(layout.strides), planes, lines, width, seen.phases]
+    words += _numbers(numbers)
+    sizes = (samples * channels * planes, lines, row)
+    moved = (x.spec.nbytes, 0, nbytes)
+    planner.items.append(memory_step(x.spec.dtype.short, words, sizes, moved, planner.ahead))
+    steps = [seen.steps[0] * lines * row, seen.steps[1] * row, 1]
+    return memory, [channels * total, total, *steps], seen.places(lines, width)
 
 
 def _box(counts: Shape, steps: Shape) -> tuple[tuple[Any, Any, Any], tuple[Any, Any]]:
     """Positions as three dimensions, the last one dense, and the steps of the others; rows without gaps are one."""
     found = [(counts[-1], 1)]
     for count, step in zip(counts[-2::-1], steps[-2::-1], strict=True):
+        if equal(count, 1):
+            continue
         if len(found) == 1 and equal(step, found[0][0]):
             found = [(found[0][0] * count, 1)]
         else:
@@ -150,7 +271,7 @@ def _box(counts: Shape, steps: Shape) -> tuple[tuple[Any, Any, Any], tuple[Any, 
     return (p2, p1, p0), (x2, x1)
 
 
-def _weight_offsets(weight: Value, layout: Layout) -> list[Any]:
+def _weight_places(weight: Value, layout: Layout) -> list[Any]:
     """Where each tap of the weight is, from the first one."""
     taps = weight.spec.shape[2:]
     strides = layout.strides[2:]
@@ -160,7 +281,76 @@ def _weight_offsets(weight: Value, layout: Layout) -> list[Any]:
     ]
 
 
-def _address(planner: Planner, value: Value) -> tuple[int, int]:
-    layout = planner.layouts(value)
-    slot = planner.slots[layout.root]
-    return planner.argument(slot, layout.offset * value.spec.dtype.itemsize)
+def _few_products(planner: Planner, value: Value, seen: Seen) -> None:
+    """The step of a product whose groups have few rows."""
+    x, weight = value.value_operands[:2]
+    dtype, work = value.spec.dtype, _work(value, seen)
+    parts, first = parts_of(value)
+    spread = value.attributes["spread"]
+    piece = piece_of(dtype.short, seen, work.count // len(seen.places(1, 1)))
+    places = seen.places(piece.lines, piece.width)
+    order = [number for part in parts for number in _numbers_of(part, value)]
+    woven = spread[-1] > 1
+    results = len(parts) * work.rows * piece.strip * piece.width if woven else 0
+    nbytes = few_bytes(dtype.short, seen, piece, len(order), results)
+    scratch = _Scratch(planner, value, nbytes)
+    bias, biased = _bias(planner, value)
+    layout, out = planner.layouts(weight), planner.layouts(value).strides[:2]
+    wm, wc = layout.strides[:2]
+    z2, z1, z0 = _filled(value.spec.shape[2:], 1)
+    factors = _weight_places(weight, layout)
+    words = [_address(planner, x), _address(planner, weight), bias]
+    words += [planner.argument(planner.slots[value], 0), scratch.word]
+    numbers = [scratch.each, *_sizes(value), *seen.counts, piece.strip, piece.span]
+    numbers += seen.words(planner.layouts(x).strides)
+    numbers += [seen.reach[0], piece.lines, piece.width, seen.phases, seen.steps[1]]
+    numbers += [piece.together, wm, wc, *out, z1 * z0, z0]
+    numbers += [*_filled(spread, 1), *_filled(first, 0), z2, z1, z0]
+    numbers += [len(parts), biased, *_ends(value), value.attributes["gaps"], len(order)]
+    numbers += [*(places[n] for n in order), *(factors[n] for n in order)]
+    for part in parts:
+        lines = seen.lines_of(_filled(part.taps, (0,))[1])
+        numbers += [len(_numbers_of(part, value)), tall_code(lines, seen.steps[1]) if lines else 0]
+    words += _numbers(numbers)
+    step = few_products_step(
+        dtype.short, words, piece, work, _moved(value), scratch.workers, planner.ahead
+    )
+    planner.items.append(step)
+
+
+def _few_weights(planner: Planner, value: Value, seen: Seen) -> None:
+    """The step of a gradient of a weight whose groups have few rows."""
+    x, y = value.value_operands
+    dtype, work = value.spec.dtype, _work(value, seen)
+    taps = len(seen.places(1, 1))
+    channels = work.count // taps
+    piece = piece_of(dtype.short, seen, 1)
+    nbytes = few_weight_bytes(dtype.short, seen, piece, taps, work.rows)
+    scratch = _Scratch(planner, value, nbytes)
+    splits = splits_of(work.groups * channels, taps)
+    words = [_address(planner, x), _address(planner, y)]
+    words += [planner.argument(planner.slots[value], 0), scratch.word]
+    numbers = [scratch.each, *_sizes(value), *seen.counts, piece.strip, piece.span]
+    numbers += seen.words(planner.layouts(x).strides)
+    numbers += [seen.reach[0], piece.lines, piece.width, seen.phases, seen.steps[1]]
+    numbers += [*planner.layouts(y).strides[:2], splits, taps]
+    words += _numbers([*numbers, *seen.places(piece.lines, piece.width)])
+    units = work.groups * channels * splits
+    step = few_weights_step(
+        dtype.short, words, units, work, _moved(value), scratch.workers, planner.ahead
+    )
+    planner.items.append(step)
+
+
+def _filled(given: Sequence[Any], missing: Any) -> tuple[Any, ...]:
+    """Three dimensions."""
+    return (*(missing,) * (3 - len(given)), *given)
+
+
+def _numbers_of(part: Part, value: Value) -> list[int]:
+    """The numbers of the taps of a part among all: columns after columns, from the first line they see on."""
+    distances = _filled(value.attributes["distances"], (0,))
+    planes, lines, columns = _filled(part.taps, (0,))
+    _, height, width = map(len, distances)
+    lines = sorted(lines, key=distances[1].__getitem__)
+    return [(p * height + t) * width + c for p in planes for c in columns for t in lines]

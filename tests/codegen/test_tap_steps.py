@@ -1,0 +1,189 @@
+"""Sums over taps: native code against the ops' meaning, on each kind of machine this one can be."""
+
+from __future__ import annotations
+
+import math
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tracejit as tj
+from tracejit.codegen.identity import features
+from tracejit.codegen.products.vector_machine import Machine, vector_machine
+from tracejit.dtypes import float32, float64
+from tracejit.ir import verify
+from tracejit.ir.builder import Builder
+from tracejit.ops.taps import UNBOUNDED, tap_products, tap_weights
+from tracejit.runtime import taps as steps
+from tracejit.runtime.plan.plan import make_plan
+from tracejit.runtime.program import Program
+from tracejit.types import TensorType
+
+pytestmark = pytest.mark.skipif(vector_machine() is None, reason="no vectors with masks")
+MACHINES = [
+    machine
+    for machine, needed in (
+        (Machine(64, 8, 3), {"avx512f", "avx512vl"}),
+        (Machine(32, 4, 3), {"avx2", "fma"}),
+        (Machine(32, 4, 1), {"avx2", "fma"}),
+    )
+    if needed <= features()
+]
+KINDS = ("tap_products", "tap_weights", "few_products", "few_weights", "spread")
+DTYPES = {np.dtype(np.float32): float32, np.dtype(np.float64): float64}
+
+
+@contextmanager
+def on(machine):
+    """Steps for another machine."""
+    before, steps.vector_machine = steps.vector_machine, lambda: machine
+    steps.tap_module.cache_clear()
+    try:
+        yield
+    finally:
+        steps.vector_machine = before
+        steps.tap_module.cache_clear()
+
+
+def computed(op, arrays, attributes, machine, threads=1):
+    """What the steps of an op compute, and the names of the steps."""
+    builder = Builder("f")
+    kinds = [TensorType(a.shape, DTYPES[a.dtype]) for a in arrays]
+    inputs = [builder.input(f"x{n}", kind) for n, kind in enumerate(kinds)]
+    graph = verify(builder.finish([builder.emit(op, tuple(inputs), attributes, None)]))
+    number = tj.get_num_threads()
+    tj.set_num_threads(threads)
+    try:
+        with on(machine):
+            plan = make_plan(graph, [v.spec.contiguous_strides() for v in graph.inputs])
+            (block,) = Program(plan).run(*map(tj.from_numpy, arrays))
+    finally:
+        tj.set_num_threads(number)
+    spec = graph.outputs[0].spec
+    found = np.ndarray(spec.shape, arrays[0].dtype, getattr(block, "array", block)).copy()
+    return found, [step.name for step in plan.items]
+
+
+class Case:
+    """Sizes of one op, and its operands."""
+
+    def __init__(self, rng, name, samples, groups, channels, rows, dims, dtype):
+        """``dims`` has for each dimension positions, size, taps, low, stride and spread."""
+        counts, size, taps, low, stride, spread = zip(*dims, strict=True)
+        self.name, self.op = name, tap_weights if name.endswith("weights") else tap_products
+        self.x = rng.standard_normal((samples, groups * channels, *size)).astype(dtype)
+        self.w = rng.standard_normal((groups * rows, channels, *taps)).astype(dtype)
+        self.y = rng.standard_normal((samples, groups * rows, math.prod(counts))).astype(dtype)
+        self.bias = rng.standard_normal(groups * rows).astype(dtype)
+        distances = tuple(tuple(int(d) for d in rng.permutation(9)[:n]) for n in taps)
+        if rng.random() < 0.5:  # as those of convolutions
+            step = int(rng.integers(1, 3))
+            distances = tuple(tuple(range(0, step * n, step)) for n in taps)
+        self.attributes = {
+            "distances": distances,
+            "low": low,
+            "stride": stride,
+            "counts": counts,
+            "groups": groups,
+            "around": True,
+        }
+        if self.op is tap_products:
+            self.attributes |= {"spread": spread, "gaps": 0, **UNBOUNDED}
+
+    def operands(self):
+        products = self.op is tap_products
+        return [self.x, self.w, self.bias] if products else [self.x, self.y]
+
+    def run(self, machine, threads):
+        """The result of the native steps, and of the op itself."""
+        arrays = self.operands()
+        found, _ = computed(self.op, arrays, self.attributes, machine, threads)
+        expected = self.op.evaluate(arrays, self.attributes)
+        return found, np.asarray(expected).reshape(found.shape)
+
+
+@st.composite
+def cases(draw, name):
+    """Any op of a kind."""
+    few = not name.startswith("tap")
+    sizes = [draw(st.integers(1, most)) for most in (3, 2, 5, 3 if few else 21)]
+    if not few:
+        sizes[3] += 3
+    rank = draw(st.integers(1, 3))
+    widest = [(1, 2), (1, 3, 7, 21), (1, 2, 5, 16, 17, 50, 600)][3 - rank :]
+    dims = []
+    for extents in widest:
+        spread = draw(st.integers(1, 3)) if name == "spread" else 1
+        stride = 1 if spread > 1 else draw(st.integers(1, 4))
+        size = draw(st.sampled_from(extents))
+        count = draw(st.integers(max(1, size // 3), size + 3))
+        taps, low = draw(st.integers(1, 4)), draw(st.integers(-4, 3))
+        dims.append((count, size, taps, low, stride, spread))
+    dtype = draw(st.sampled_from([np.float32, np.float64]))
+    return Case(np.random.default_rng(draw(st.integers(0, 1000))), name, *sizes, dims, dtype)
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda m: f"{m.vector}x{m.vectors}")
+@pytest.mark.parametrize("name", KINDS)
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_steps_do_what_the_ops_say(name, machine, data):
+    case = data.draw(cases(name))
+    found, expected = case.run(machine, 1)
+    scale = math.sqrt(case.y.size * case.w.size)
+    tolerance = scale * (1e-6 if case.x.dtype == np.float32 else 1e-14)
+    np.testing.assert_allclose(found, expected, 0, tolerance)
+    for threads in (2, 5):  # bit by bit, however the work is divided
+        np.testing.assert_array_equal(case.run(machine, threads)[0], found)
+
+
+def plain(name, rows, dtype=np.float32, samples=2, channels=3, groups=1):
+    """A case of two dimensions, with something around."""
+    spread = 2 if name == "spread" else 1
+    dims = [(5 * spread, 5, 3, -1, 1, spread), (21 * spread, 21, 3, -1, 1, spread)]
+    return Case(np.random.default_rng(1), name, samples, groups, channels, rows, dims, dtype)
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda m: f"{m.vector}x{m.vectors}")
+@pytest.mark.parametrize("name", KINDS)
+def test_what_is_no_number_stays_where_it_belongs(name, machine):
+    case = plain(name, 5 if name.startswith("tap") else 3)
+    case.x[1, 0, 3, 3], case.x[0, 2, 0, 20] = np.nan, np.inf
+    found, expected = case.run(machine, 1)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+    np.testing.assert_allclose(found[~np.isnan(found)], expected[~np.isnan(expected)], 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda m: f"{m.vector}x{m.vectors}")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("gaps", [0, 1])
+@pytest.mark.parametrize(
+    ("name", "rows", "row"), [("tap_products", 13, 7), ("few_products", 3, 4), ("spread", 3, 4)]
+)
+def test_gaps_add_nothing(machine, dtype, gaps, name, rows, row):
+    case = plain(name, rows, dtype, groups=2)
+    case.attributes["gaps"] = gaps
+    case.x[...] = np.where(np.random.default_rng(2).random(case.x.shape) < 0.5, -0.0, case.x)
+    case.w[0, 0, 0, 1], case.w[row, 2, 0, 0], case.w[-1, 1, 2, 2] = np.nan, np.inf, -np.inf
+    for threads in (1, 3):
+        found, expected = case.run(machine, threads)
+        assert 0 < np.isnan(expected).sum() < expected.size
+        np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+        np.testing.assert_allclose(found, expected, 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda m: f"{m.vector}x{m.vectors}")
+@pytest.mark.parametrize("name", ["tap_products", "few_products", "spread"])
+def test_results_stay_between_bounds(machine, name):
+    case = plain(name, 5 if name.startswith("tap") else 3, channels=700)
+    case.x[1, 0, 3, 3] = np.nan
+    case.attributes |= {"floor": -0.1, "ceiling": 20.0}
+    found, expected = case.run(machine, 1)
+    inside = ~np.isnan(expected)
+    assert found[inside].min() == np.float32(-0.1)
+    assert found[inside].max() == 20
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+    np.testing.assert_allclose(found[inside], expected[inside], 1e-3, 1e-3)
