@@ -12,7 +12,7 @@ are results computed again without them: nan and infinities of the weight leave 
 from __future__ import annotations
 
 from ..ir_text import FunctionText, Variable
-from .tap_runs import arguments, runs, tap_table
+from .tap_runs import FEW_RUNS, arguments, runs, tap_table
 from .vector_kind import Kind, declarations, inner
 from .vector_machine import Machine
 
@@ -33,8 +33,6 @@ PRODUCT_WORDS = (
     *("xn", "xc", "x2", "x1", "wm", "wc", "on", "om"),  # strides in elements
     *("biased", "floor", "ceiling", "gaps", "taps"),  # bounds are the bits of float64
 )
-#: Up to this many runs of a vector are loaded without a loop.
-_FEW_RUNS = 3
 
 
 def product_scratch(machine: Machine, nbytes: int, count: int) -> int:
@@ -54,28 +52,42 @@ def products_text(dtype: str, machine: Machine) -> str:
     1
     """
     kind = Kind(dtype, machine)
-    parts = [declarations(kind), runs(kind), _layout(kind), _without_gaps(kind)]
+    parts = [declarations(kind), "declare i64 @llvm.smax.i64(i64, i64)", runs(kind)]
+    parts += [_layout(kind), _without_gaps(kind)]
     parts += [_block(kind, r, v) for r in kind.blocks for v in range(1, machine.vectors + 1)]
+    parts += [_block(kind, machine.rows, machine.vectors, n) for n in range(1, FEW_RUNS + 1)]
     return "\n".join([*parts, _step(kind)])
 
 
-def _block(kind: Kind, rows: int, vectors: int) -> str:
+def _block(kind: Kind, rows: int, vectors: int, known: int = 0) -> str:
     """A block of results of all channels and taps.
 
     for (k = 0; k < count; k++) for rows i, vectors v: sum[i][v] += w[i * wm + kw[k]] * seen[k][v];
     write sums[i] + bias[i * biased], between the ends
+
+    The first block of a strip lays out what is seen on the way, from up to a ``known`` number of runs for each vector.
     """
+    name = f"first.{known}" if known else f"block.{rows}.{vectors}"
+    given = ", ptr noalias %x, ptr noalias %read, ptr noalias %kx" if known else ""
     f = inner(
         kind,
-        f"internal void @block.{rows}.{vectors}(ptr noalias %w, i64 %wm, ptr noalias %kw,"
+        f"internal void @{name}(ptr noalias %w, i64 %wm, ptr noalias %kw,"
         " ptr noalias %seen, i64 %count, ptr noalias %out, i64 %om, ptr noalias %runs, i64 %gaps,"
-        " ptr noalias %bias, i64 %biased, ptr noalias %ends)",
+        f" ptr noalias %bias, i64 %biased, ptr noalias %ends{given})",
     )
+    entries = [f.at("%read", v * kind.run_words, "i64") for v in range(vectors if known else 0)]
+    laid = [_run_places(kind, f, entry, known) for entry in entries]
     zero = "zeroinitializer"
     sums = [[f.variable(kind.vector, zero) for _ in range(vectors)] for _ in range(rows)]
     with f.loop(0, "%count") as k:
         right = f.at("%seen", f.product(k, kind.strip_bytes), "i8")
-        seen = [kind.load(f, place) for place in kind.vectors_at(f, right, vectors)]
+        places = kind.vectors_at(f, right, vectors)
+        if known:
+            seen = [_loaded(kind, f, runs_, f.word("%kx", k)) for runs_ in laid]
+            for vector, place in zip(seen, places, strict=True):
+                kind.store(f, vector, place)
+        else:
+            seen = [kind.load(f, place) for place in places]
         left = f.at("%w", f.word("%kw", k), "i8")
         for i, row in enumerate(sums):
             factor = kind.number(f, f.at(left, f.product("%wm", i), "i8"))
@@ -139,10 +151,10 @@ def _layout(kind: Kind) -> str:
     for v, target in enumerate(kind.vectors_at(f, "%seen", kind.machine.vectors)):
         entry = f.at("%runs", v * kind.run_words, "i64")
         number = f.word(entry, 0)
-        for known in range(1, _FEW_RUNS + 1):
+        for known in range(1, FEW_RUNS + 1):
             with f.when(f.compare("eq", number, known)):
                 _few_runs(kind, f, entry, known, target)
-        with f.when(f.compare("sgt", number, _FEW_RUNS)), f.loop(0, "%count") as k:
+        with f.when(f.compare("sgt", number, FEW_RUNS)), f.loop(0, "%count") as k:
             here = f.at("%x", f.word("%kx", k), "i8")
             found = f.variable(kind.vector, "zeroinitializer")
             with f.loop(0, number) as r:
@@ -157,14 +169,25 @@ def _layout(kind: Kind) -> str:
 
 def _few_runs(kind: Kind, f: FunctionText, entry: str, known: int, target: str) -> None:
     """The same for a vector of a known number of runs."""
+    places = _run_places(kind, f, entry, known)
+    with f.loop(0, "%count") as k:
+        found = _loaded(kind, f, places, f.word("%kx", k))
+        kind.store(f, found, f.at(target, f.product(k, kind.strip_bytes), "i8"))
+
+
+def _run_places(kind: Kind, f: FunctionText, entry: str, known: int) -> tuple[list[str], list[str]]:
+    """Where a vector's runs begin, and their masks."""
     bases = [f.at("%x", f.word(entry, 1 + r), "i8") for r in range(known)]
     masks = [kind.as_mask(f, f.word(entry, 1 + kind.lanes + r)) for r in range(known)]
-    with f.loop(0, "%count") as k:
-        at = f.word("%kx", k)
-        found = "zeroinitializer"
-        for base, mask in zip(bases, masks, strict=True):
-            found = kind.masked_load(f, f.at(base, at, "i8"), mask, found)
-        kind.store(f, found, f.at(target, f.product(k, kind.strip_bytes), "i8"))
+    return bases, masks
+
+
+def _loaded(kind: Kind, f: FunctionText, places: tuple[list[str], list[str]], at: str) -> str:
+    """A vector, so many bytes further on than its runs begin."""
+    found = "zeroinitializer"
+    for base, mask in zip(*places, strict=True):
+        found = kind.masked_load(f, f.at(base, at, "i8"), mask, found)
+    return found
 
 
 def _step(kind: Kind) -> str:
@@ -207,12 +230,13 @@ def _step(kind: Kind) -> str:
         shape, steps = f"i64 1, i64 1, i64 {a['each']}", f"i64 {a['on']}, i64 0, i64 0"
         f.add(f"call void @runs(ptr {written}, i64 {q}, i64 {width}, {shape}, {steps})")
         x = f.at(a["x"], f.product(group, f.product(a["channels"], a["xc"])), kind.scalar)
-        given = f"ptr {x}, ptr {read}, ptr {kx}, i64 {a['count']}, ptr {a['seen']}"
-        f.add(f"call void @layout({given})")
         first = f.sum(f.product(block, kind.machine.rows), f.product(group, a["rows"]))
         last = f.least(f.product(end, kind.machine.rows), a["rows"])
         last = f.sum(last, f.product(group, a["rows"]))
-        _rows(kind, f, a, f.variable("i64", first), last, (width, written))
+        row = f.variable("i64", first)
+        given = f"ptr {x}, ptr {read}, ptr {kx}"
+        _lay_out(kind, f, a, row, last, (width, written, given))
+        _rows(kind, f, a, row, last, (width, written))
         unit.set(f.sum(now, f.difference(end, block)))
     f.add("ret i32 0")
     return f.finish()
@@ -229,15 +253,50 @@ def _rows(
     """Blocks of rows of a strip, which has a width and a table of where it is written."""
     width, written = strip
     vectors = f.quotient_up(width, kind.lanes)
-    wm, om, biased = (f.product(a[name], kind.nbytes) for name in ("wm", "om", "biased"))
     for rows in kind.blocks:
         with f.as_long(row, f.difference(last, rows - 1)) as m:
-            here = f.at(a["w"], f.product(m, wm), "i8")
-            there = f.at(a["out"], f.product(m, om), "i8")
-            given = (
-                f"ptr {here}, i64 {wm}, ptr {a['kw']}, ptr {a['seen']}, i64 {a['count']},"
-                f" ptr {there}, i64 {om}, ptr {written}, i64 {a['gaps']},"
-                f" ptr {f.at(a['bias'], f.product(m, biased), 'i8')}, i64 {biased}, ptr {a['ends']}"
-            )
-            kind.call_block(f, rows, vectors, given)
+            kind.call_block(f, rows, vectors, _block_words(kind, f, a, m, written))
             row.set(f.sum(m, rows))
+
+
+def _block_words(kind: Kind, f: FunctionText, a: dict[str, str], row: str, written: str) -> str:
+    """What the block of rows from ``row`` on is given."""
+    wm, om, biased = (f.product(a[name], kind.nbytes) for name in ("wm", "om", "biased"))
+    here = f.at(a["w"], f.product(row, wm), "i8")
+    there = f.at(a["out"], f.product(row, om), "i8")
+    return (
+        f"ptr {here}, i64 {wm}, ptr {a['kw']}, ptr {a['seen']}, i64 {a['count']},"
+        f" ptr {there}, i64 {om}, ptr {written}, i64 {a['gaps']},"
+        f" ptr {f.at(a['bias'], f.product(row, biased), 'i8')}, i64 {biased}, ptr {a['ends']}"
+    )
+
+
+def _lay_out(
+    kind: Kind,
+    f: FunctionText,
+    a: dict[str, str],
+    row: Variable,
+    last: str,
+    strip: tuple[str, str, str],
+) -> None:
+    """Lay out what a strip sees: the first block of rows does, where it is a whole one and vectors have few runs."""
+    width, written, given = strip
+    read = given.split(", ")[1].removeprefix("ptr ")
+    words = (f.word(read, v * kind.run_words) for v in range(kind.machine.vectors))
+    most = f.variable("i64", 0)
+    for number in words:
+        most.set(f.most(most.get(), number))
+    with f.when(f.compare("sgt", kind.machine.rows, f.difference(last, row.get()))):
+        most.set(0)
+    with f.when(f.compare("sle", width, kind.strip - kind.lanes)):
+        most.set(0)
+    with f.when(f.compare("sgt", most.get(), FEW_RUNS)):
+        most.set(0)
+    with f.when(f.compare("eq", most.get(), 0)):
+        f.add(f"call void @layout({given}, i64 {a['count']}, ptr {a['seen']})")
+    for known in range(1, FEW_RUNS + 1):
+        with f.when(f.compare("eq", most.get(), known)):
+            words = _block_words(kind, f, a, row.get(), written)
+            f.add(f"call void @first.{known}({words}, {given})")
+            row.set(f.sum(row.get(), kind.machine.rows))
+            most.set(FEW_RUNS + 1)

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from ..ir_text import FunctionText
 from .vector_kind import Kind, inner
 
-__all__ = ["Position", "arguments", "runs", "tap_table"]
+__all__ = ["FEW_RUNS", "Position", "arguments", "runs", "tap_table"]
 
+#: Up to this many runs of a vector are loaded without a loop; those that are not there have no elements.
+FEW_RUNS = 3
 #: Arguments of the steps that are addresses; the others are numbers.
 POINTERS = ("x", "w", "y", "bias", "out", "scratch")
 
@@ -66,7 +68,9 @@ def runs(kind: Kind) -> str:
         " i64 %sn, i64 %s2, i64 %s1)",
     )
     for v in range(kind.machine.vectors):
-        f.add(f"store i64 0, ptr {f.at('%table', v * kind.run_words, 'i64')}")
+        entry = f.at("%table", v * kind.run_words, "i64")
+        for word in (0, *(n + r for n in (1, 1 + kind.lanes) for r in range(FEW_RUNS))):
+            f.put(0, f.at(entry, word, "i64"))
     at = Position(f, "%q", ("%p2", "%p1", "%p0"))
     j = f.variable("i64", 0)
     with f.as_long(j, "%count") as now:
