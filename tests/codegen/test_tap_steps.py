@@ -70,25 +70,29 @@ def computed(op, arrays, attributes, machine, threads=1):
 class Case:
     """Sizes of one op, and its operands."""
 
-    def __init__(self, rng, name, samples, groups, channels, rows, dims, dtype):
-        """``dims`` has for each dimension positions, size, taps, low, stride and spread."""
+    def __init__(self, rng, name, samples, groups, channels, rows, dims, dtype, inside=False):
+        """``dims`` has for each dimension positions, size, taps, low, stride and spread; taps may stay ``inside``."""
         counts, size, taps, low, stride, spread = zip(*dims, strict=True)
         self.name, self.op = name, tap_weights if name.endswith("weights") else tap_products
-        self.x = rng.standard_normal((samples, groups * channels, *size)).astype(dtype)
-        self.w = rng.standard_normal((groups * rows, channels, *taps)).astype(dtype)
-        self.y = rng.standard_normal((samples, groups * rows, math.prod(counts))).astype(dtype)
-        self.bias = rng.standard_normal(groups * rows).astype(dtype)
         distances = tuple(tuple(int(d) for d in rng.permutation(9)[:n]) for n in taps)
         if rng.random() < 0.5:  # as those of convolutions
             step = int(rng.integers(1, 3))
             distances = tuple(tuple(range(0, step * n, step)) for n in taps)
+        if inside:
+            low = tuple(max(n, 0) for n in low)
+            ends = zip(counts, stride, low, distances, strict=True)
+            size = tuple((n - 1) * s + a + max(d) + 1 for n, s, a, d in ends)
+        self.x = rng.standard_normal((samples, groups * channels, *size)).astype(dtype)
+        self.w = rng.standard_normal((groups * rows, channels, *taps)).astype(dtype)
+        self.y = rng.standard_normal((samples, groups * rows, math.prod(counts))).astype(dtype)
+        self.bias = rng.standard_normal(groups * rows).astype(dtype)
         self.attributes = {
             "distances": distances,
             "low": low,
             "stride": stride,
             "counts": counts,
             "groups": groups,
-            "around": True,
+            "around": not inside,
         }
         if self.op is tap_products:
             self.attributes |= {"spread": spread, "gaps": 0, **UNBOUNDED}
@@ -123,7 +127,9 @@ def cases(draw, name):
         taps, low = draw(st.integers(1, 4)), draw(st.integers(-4, 3))
         dims.append((count, size, taps, low, stride, spread))
     dtype = draw(st.sampled_from([np.float32, np.float64]))
-    return Case(np.random.default_rng(draw(st.integers(0, 1000))), name, *sizes, dims, dtype)
+    inside = name != "spread" and draw(st.booleans())
+    rng = np.random.default_rng(draw(st.integers(0, 1000)))
+    return Case(rng, name, *sizes, dims, dtype, inside)
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda m: f"{m.vector}x{m.vectors}")

@@ -43,6 +43,7 @@ FEW_PRODUCT_WORDS = (
     ),  # positions, and how many lines and columns of them go together
     *SEEN_WORDS,
     *("planes", "lines", "width", "phases", "below", "together"),  # a piece, and its channels
+    *("channel", "direct"),  # from one channel to the next; 1 where nothing is copied
     *("wm", "wc", "on", "om", "o2", "o1"),  # strides in elements
     *(
         "s2",
@@ -91,7 +92,6 @@ def _tables(kind: Kind, f: FunctionText, a: dict[str, str]) -> None:
     a["ends"] = kind.ends(f, a["floor"], a["ceiling"], f.at(own, 1, "i64"))
     a["piece"] = f.aligned(f.at(a["table"], f.product(a["count"], 2), "i64"))
     a["row"] = f.product(a["width"], a["phases"])
-    a["channel"] = f.product(f.product(a["planes"], a["lines"]), a["row"])
     a["results"] = f.at(a["piece"], f.product(a["together"], a["channel"]), kind.scalar)
     f.put(0, a["none"])
     begin = f.variable("i64", 0)
@@ -134,7 +134,13 @@ def _step(kind: Kind) -> str:
         a["there"] = f.at(a["out"], f.sum(f.product(sample, a["on"]), first), kind.scalar)
         with f.loop(0, a["channels"], a["together"]) as channel:
             a["now"] = f.least(a["together"], f.difference(a["channels"], channel))
-            with f.loop(0, a["now"]) as c:
+            source = few_source(f, a, f.at(x, f.product(channel, a["xc"]), kind.scalar))
+            place = f.sum(f.product(source.b2, a["x2"]), f.product(source.b1, a["x1"]))
+            place = f.at(source.x, f.sum(place, source.b0), kind.scalar)
+            direct = f.compare("sgt", a["direct"], 0)
+            a["seen"] = f.make(f"select i1 {direct}, ptr {place}, ptr {a['piece']}")
+            copied = f.make(f"select i1 {direct}, i64 0, i64 {a['now']}")
+            with f.loop(0, copied) as c:
                 here = f.at(x, f.product(f.sum(channel, c), a["xc"]), kind.scalar)
                 target = f.at(a["piece"], f.product(c, a["channel"]), kind.scalar)
                 copy_call(f, kind, a, few_source(f, a, here), target)
@@ -231,7 +237,7 @@ def _rows(
             bias = f.at(a["bias"], number, kind.scalar)
             bias = f.make(f"select i1 {where['biased']}, ptr {bias}, ptr {a['none']}")
             f.add(
-                f"call void @lines.{rows}(ptr {a['piece']}, i64 {below}, ptr {taps},"
+                f"call void @lines.{rows}(ptr {a['seen']}, i64 {below}, ptr {taps},"
                 f" ptr {f.at(a['w'], at, kind.scalar)}, i64 {wm}, i64 {where['count']},"
                 f" ptr {f.at(where['out'], f.product(m, om), 'i8')}, i64 {om},"
                 f" i64 {under}, ptr {bias}, i64 {each}, ptr {where['ends']}, i1 {where['more']}, i64 {first},"

@@ -90,9 +90,9 @@ def _block(kind: Kind, rows: int, vectors: int, tall: tuple[int, int] | None = N
             for at in both:
                 sums[at].set(kind.masked_load(f, f.at(out, writes[at], "i8"), mask))
         if tall is None:
-            _add(kind, f, x, (rows, vectors), sums)
+            _add(kind, f, (x, mask), (rows, vectors), sums)
         else:
-            _add_tall(kind, f, x, tall, sums)
+            _add_tall(kind, f, (x, mask), tall, sums)
         odd.set("false")
         with f.when(gaps):
             odd.set(kind.has_nan(f, [total.get() for total in sums.values()]))
@@ -113,12 +113,12 @@ def _block(kind: Kind, rows: int, vectors: int, tall: tuple[int, int] | None = N
 def _add(
     kind: Kind,
     f: FunctionText,
-    x: str,
+    seen: tuple[str, str],
     shape: tuple[int, int],
     sums: dict[tuple[int, int], Variable],
 ) -> None:
-    """Add what all taps give to vectors of some rows, the first one of which begins at ``x``."""
-    rows, vectors = shape
+    """Add what all taps give to vectors of some rows: where the first one begins, and a mask."""
+    (x, mask), (rows, vectors) = seen, shape
     times = {n: f.product("%below", n) for n in (2, 3, 4, 6)}  # in few registers
     with f.loop(0, "%count") as k:
         entry = f.at("%taps", f.product(k, 2), "i64")
@@ -128,20 +128,20 @@ def _add(
         for v in range(vectors):
             base, lines = (third, v - 3) if v in (5, 7) else (here, v)
             step = "%below" if lines == 1 else times.get(lines, "0")
-            seen = kind.load(f, f.at(base, step, "i8"))
+            vector = kind.masked_load(f, f.at(base, step, "i8"), mask)
             for i, factor in enumerate(factors):
-                sums[i, v].set(kind.multiply_add(f, factor, seen, sums[i, v].get()))
+                sums[i, v].set(kind.multiply_add(f, factor, vector, sums[i, v].get()))
 
 
 def _add_tall(
     kind: Kind,
     f: FunctionText,
-    x: str,
+    seen: tuple[str, str],
     tall: tuple[int, int],
     sums: dict[tuple[int, int], Variable],
 ) -> None:
     """The same for one row, where taps of a column follow each other: they read a line of memory once."""
-    taps, step = tall
+    (x, mask), (taps, step) = seen, tall
     line = f.divided("%below", step)[0]
     with f.loop(0, "%count", taps) as k:
         entry = f.at("%taps", f.product(k, 2), "i64")
@@ -151,9 +151,9 @@ def _add_tall(
         for number in range((len(sums) - 1) * step + taps):
             near = [(v, number - v * step) for _, v in sums if 0 <= number - v * step < taps]
             if near:
-                seen = kind.load(f, place)
+                vector = kind.masked_load(f, place, mask)
             for v, t in near:
-                sums[0, v].set(kind.multiply_add(f, factors[t], seen, sums[0, v].get()))
+                sums[0, v].set(kind.multiply_add(f, factors[t], vector, sums[0, v].get()))
             place = f.at(place, line, "i8")
 
 
@@ -171,7 +171,7 @@ def _without_gaps(kind: Kind) -> str:
             total.set(kind.masked_load(f, place, mask))
         with f.loop(0, "%count") as k:
             entry = f.at("%taps", f.product(k, 2), "i64")
-            seen = kind.load(f, f.at(start, f.word(entry, 0), "i8"))
+            seen = kind.masked_load(f, f.at(start, f.word(entry, 0), "i8"), mask)
             factor = kind.number(f, f.at(row, f.word(entry, 1), "i8"))
             more = kind.multiply_add(f, factor, seen, total.get())
             total.set(kind.unless_gap(f, seen, more, total.get()))

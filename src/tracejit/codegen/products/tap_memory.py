@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ..ir_text import FunctionText
+from .tap_lanes import copy_narrow, halves, inside, multiples, or_gap, plain, words_of
 from .tap_runs import arguments
 from .vector_kind import Kind, declarations, inner
 from .vector_machine import Machine
@@ -102,6 +103,12 @@ def copy(kind: Kind, whole: bool = False) -> str:
     """
     given = ", ".join(f"i64 %{name}" for name in _GIVEN)
     f = inner(kind, f"internal void @copy(ptr %x, {given}, ptr %out)")
+    narrow = f.compare("sle", "%width", 2 * kind.lanes)
+    for apart in (1, 2):
+        with f.when(f.make(f"and i1 {narrow}, {f.compare('eq', '%apart', apart)}")):
+            copy_narrow(kind, f, apart, whole)
+            f.add("ret void")
+            f.lines.append(f"{f.label('never')}:")
     width = f.product("%width", kind.nbytes)
     target, row = f.variable("ptr", "%out"), f.product("%phases", width)
     ways = (
@@ -144,31 +151,6 @@ class _Line:
             kind.store(f, value, place)
         else:
             kind.masked_store(f, value, place, kind.first_mask(f, f.difference("%width", j)))
-
-
-def inside(kind: Kind, f: FunctionText, first: str, end: str) -> str:
-    """The bits of a vector's columns, the first of which is ``first``, that are in [0, ``end``).
-
-    >>> f = FunctionText("i64 @f(i64 %first, i64 %end)")
-    >>> inside(Kind("f32", Machine(64, 8, 3)), f, "%first", "%end")
-    '%t11'
-    """
-    ends = (f.difference(0, first), f.difference(end, first))
-    before, all_ = (f.ones(f.most(0, f.least(n, kind.lanes))) for n in ends)
-    return f.difference(all_, before)
-
-
-def _plain(kind: Kind, f: FunctionText, value: str) -> str:
-    """Without negative zeros, which stand for what is not there."""
-    return f.make(f"fadd {kind.vector} {value}, zeroinitializer")
-
-
-def _or_gap(kind: Kind, f: FunctionText, value: str, mask: str) -> str:
-    """Elements that the mask has, negative zeros for the others."""
-    gap = kind.splat(f, "-0.0")
-    return f.make(
-        f"select {kind.mask} {mask}, {kind.vector} {_plain(kind, f, value)}, {kind.vector} {gap}"
-    )
 
 
 class _Ends(NamedTuple):
@@ -215,11 +197,11 @@ def _vectors(line: _Line, ends: _Ends, each: Callable[[str, list[str]], None]) -
     for number, (first, last) in enumerate(parts):
         with f.loop(first, last, kind.lanes) as j:
             if number == 2:
-                each(j, [_plain(kind, f, kind.load(f, place)) for place in places(j)])
+                each(j, [plain(kind, f, kind.load(f, place)) for place in places(j)])
             elif number % 2:
                 both = zip(places(j), ends.masks[number // 2], strict=True)
                 loads = [(kind.masked_load(f, place, mask), mask) for place, mask in both]
-                each(j, [_or_gap(kind, f, value, mask) for value, mask in loads])
+                each(j, [or_gap(kind, f, value, mask) for value, mask in loads])
             else:
                 each(j, [gap] * ways)
 
@@ -234,26 +216,12 @@ def _every_second(line: _Line, ends: _Ends) -> None:
     kind, f = line.kind, line.f
 
     def split(j: str, vectors: list[str]) -> None:
-        even, odd = ([phase + 2 * lane for lane in range(kind.lanes)] for phase in range(2))
-        low, high = vectors
-        line.store(kind.shuffled(f, low, high, even), j, 0)
+        even, odd = halves(kind, f, vectors[0], vectors[1])
+        line.store(even, j, 0)
         with f.when(f.compare("sgt", "%phases", 1)):
-            line.store(kind.shuffled(f, low, high, odd), j, 1)
+            line.store(odd, j, 1)
 
     _vectors(line, ends, split)
-
-
-def words_of(kind: Kind, f: FunctionText, value: str) -> str:
-    """A word for every lane of a vector."""
-    words, zeros = f"<{kind.lanes} x i64>", f"<{kind.lanes} x i32> zeroinitializer"
-    one = f.make(f"insertelement {words} poison, i64 {value}, i64 0")
-    return f.make(f"shufflevector {words} {one}, {words} poison, {zeros}")
-
-
-def multiples(kind: Kind, f: FunctionText, value: str) -> str:
-    """None, one, two... times a word, for every lane of a vector."""
-    numbers = ", ".join(f"i64 {lane}" for lane in range(kind.lanes))
-    return f.make(f"mul <{kind.lanes} x i64> <{numbers}>, {words_of(kind, f, value)}")
 
 
 def _far_apart(line: _Line, _: _Ends) -> None:
@@ -270,7 +238,7 @@ def _far_apart(line: _Line, _: _Ends) -> None:
         places = f.make(f"getelementptr {kind.scalar}, ptr {start}, {words} {steps}")
         given = f"<{kind.lanes} x ptr> {places}, i32 {kind.nbytes}, {kind.mask} {mask}"
         value = f.make(f"call {kind.vector} {name}({given}, {kind.vector} zeroinitializer)")
-        line.store(_or_gap(kind, f, value, mask), j, phase)
+        line.store(or_gap(kind, f, value, mask), j, phase)
 
 
 def memory_text(dtype: str, machine: Machine) -> str:

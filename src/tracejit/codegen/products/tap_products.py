@@ -296,7 +296,7 @@ def _lay_out(
         f.add(f"call void @layout({given}, i64 {a['count']}, ptr {a['seen']})")
     for known in range(1, FEW_RUNS + 1):
         with f.when(f.compare("eq", most.get(), known)):
-            words = _block_words(kind, f, a, row.get(), written)
-            f.add(f"call void @first.{known}({words}, {given})")
+            block = _block_words(kind, f, a, row.get(), written)
+            f.add(f"call void @first.{known}({block}, {given})")
             row.set(f.sum(row.get(), kind.machine.rows))
             most.set(FEW_RUNS + 1)

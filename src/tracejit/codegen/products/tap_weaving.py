@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..ir_text import FunctionText
-from .tap_memory import inside, multiples, words_of
+from .tap_lanes import inside, multiples, words_of
 from .vector_kind import Kind, inner
 
 __all__ = ["weave", "weave_declarations"]

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from ...ir.graph import Value
 from ...ops.taps import tap_weights
+from ...passes.windows.strips import equal
 from ...types import Shape
 
 __all__ = ["Part", "Seen", "parts_of", "seen_by"]
@@ -61,6 +62,17 @@ class Seen(NamedTuple):
         rows = [d // self.every[1] * row for d in self.distances[1]]
         columns = [d % apart * width + d // apart for d in self.distances[2]]
         return [sum(at) for at in itertools.product(planes, rows, columns)]
+
+    def flat(self, strides: Shape) -> Seen:
+        """The same with one long line, where each position sees one element, and lines follow each other."""
+        whole = equal(self.counts[1:], self.size[1:]) and equal(self.low[1:], (0, 0))
+        alone = self.distances[1:] == ((0,), (0,)) and self.stride[1:] == (1, 1)
+        if not (alone and whole and len(strides) > 3 and equal(strides[-2], self.size[2])):
+            return self
+        counts, size = (
+            (planes, 1, lines * columns) for planes, lines, columns in (self.counts, self.size)
+        )
+        return self._replace(counts=counts, size=size)
 
     def words(self, strides: Shape) -> list[Any]:
         """The words of `SEEN_WORDS`, given the strides of (samples, channels, *size)."""

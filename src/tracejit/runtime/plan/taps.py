@@ -113,6 +113,10 @@ def _is_copied(value: Value) -> bool:
     return bool(value.attributes["around"]) or value.attributes["stride"][-1] != 1
 
 
+def _is_spread(value: Value) -> bool:
+    return value.op is tap_products and any(s != 1 for s in value.attributes["spread"])
+
+
 def plan_taps(planner: Planner, value: Value) -> None:
     """Append the steps of a convolution.
 
@@ -131,6 +135,8 @@ def plan_taps(planner: Planner, value: Value) -> None:
     planner.place(value)
     seen = seen_by(value)
     if _has_few(value):
+        if not _is_spread(value):
+            seen = seen.flat(planner.layouts(value.value_operands[0]).strides)
         plan = _few_products if value.op is tap_products else _few_weights
         plan(planner, value, seen)
     else:
@@ -229,12 +235,12 @@ def _memory(
     """What is seen: where it begins, its strides for samples, channels and positions, and where taps are in it."""
     x = value.value_operands[0]
     layout = planner.layouts(x)
-    strides = (*layout.strides[:2], *(0,) * (5 - len(layout.strides)), *layout.strides[2:])
     if not _is_copied(value):
-        steps = [s * n for s, n in zip(strides[2:], seen.stride, strict=True)]
-        parts = [[d * s for d in ds] for ds, s in zip(seen.distances, strides[2:], strict=True)]
-        places = [sum(at) for at in itertools.product(*parts)]
-        return _address(planner, x), [*strides[:2], *steps], places
+        strides = _filled(layout.strides[2:], 0)
+        steps = [s * n for s, n in zip(strides, seen.stride, strict=True)]
+        first = sum(s * n for s, n in zip(strides, seen.low, strict=True))
+        places = [first + place for place in _places(seen, layout.strides)]
+        return _address(planner, x), [*layout.strides[:2], *steps], places
     width = seen.counts[2] + seen.shift
     row = seen.phases * width
     planes, lines = (
@@ -254,6 +260,12 @@ def _memory(
     planner.items.append(memory_step(x.spec.dtype.short, words, sizes, moved, planner.ahead))
     steps = [seen.steps[0] * lines * row, seen.steps[1] * row, 1]
     return memory, [channels * total, total, *steps], seen.places(lines, width)
+
+
+def _places(seen: Seen, strides: Shape) -> list[Any]:
+    """Where taps are in what has these strides for (samples, channels, *size)."""
+    dims = zip(seen.distances, _filled(strides[2:], 0), strict=True)
+    return [sum(at) for at in itertools.product(*([d * s for d in ds] for ds, s in dims))]
 
 
 def _box(counts: Shape, steps: Shape) -> tuple[tuple[Any, Any, Any], tuple[Any, Any]]:
@@ -288,7 +300,14 @@ def _few_products(planner: Planner, value: Value, seen: Seen) -> None:
     parts, first = parts_of(value)
     spread = value.attributes["spread"]
     piece = piece_of(dtype.short, seen, work.count // len(seen.places(1, 1)))
-    places = seen.places(piece.lines, piece.width)
+    xs = planner.layouts(x).strides
+    channel, direct = xs[1], not _is_copied(value)
+    if direct:  # nothing is copied
+        piece = piece._replace(lines=0, width=xs[-2], together=work.count // len(seen.places(1, 1)))
+        places = _places(seen, xs)
+    else:
+        places = seen.places(piece.lines, piece.width)
+        channel = seen.reach[0] * piece.lines * seen.phases * piece.width
     order = [number for part in parts for number in _numbers_of(part, value)]
     woven = spread[-1] > 1
     results = len(parts) * work.rows * piece.strip * piece.width if woven else 0
@@ -297,14 +316,15 @@ def _few_products(planner: Planner, value: Value, seen: Seen) -> None:
     bias, biased = _bias(planner, value)
     layout, out = planner.layouts(weight), planner.layouts(value).strides[:2]
     wm, wc = layout.strides[:2]
-    z2, z1, z0 = _filled(value.spec.shape[2:], 1)
+    z2, z1, z0 = _filled(value.spec.shape[2:], 1) if _is_spread(value) else seen.counts
     factors = _weight_places(weight, layout)
     words = [_address(planner, x), _address(planner, weight), bias]
     words += [planner.argument(planner.slots[value], 0), scratch.word]
     numbers = [scratch.each, *_sizes(value), *seen.counts, piece.strip, piece.span]
-    numbers += seen.words(planner.layouts(x).strides)
-    numbers += [seen.reach[0], piece.lines, piece.width, seen.phases, seen.steps[1]]
-    numbers += [piece.together, wm, wc, *out, z1 * z0, z0]
+    numbers += seen.words(xs)
+    below = seen.stride[1] if direct else seen.steps[1]
+    numbers += [seen.reach[0], piece.lines, piece.width, seen.phases, below, piece.together]
+    numbers += [channel, int(direct), wm, wc, *out, z1 * z0, z0]
     numbers += [*_filled(spread, 1), *_filled(first, 0), z2, z1, z0]
     numbers += [len(parts), biased, *_ends(value), value.attributes["gaps"], len(order)]
     numbers += [*(places[n] for n in order), *(factors[n] for n in order)]
