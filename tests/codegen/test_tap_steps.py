@@ -102,10 +102,10 @@ class Case:
         return [self.x, self.w, self.bias] if products else [self.x, self.y]
 
     def run(self, machine, threads):
-        """The result of the native steps, and of the op itself."""
+        """The result of the native steps, and of the op itself in double precision."""
         arrays = self.operands()
         found, _ = computed(self.op, arrays, self.attributes, machine, threads)
-        expected = self.op.evaluate(arrays, self.attributes)
+        expected = self.op.evaluate([a.astype(np.float64) for a in arrays], self.attributes)
         return found, np.asarray(expected).reshape(found.shape)
 
 
