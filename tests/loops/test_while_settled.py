@@ -228,3 +228,14 @@ def test_gradients_are_not_left_out(left_out):
             function(w).backward()
         np.testing.assert_array_equal(weights[0].grad.numpy(), weights[1].grad.numpy())
     assert left_out == []
+
+
+def test_rounds_that_cannot_be_compared_are_no_error(monkeypatch):
+    def fails(*things):
+        raise RuntimeError("no")
+
+    monkeypatch.setattr(settled.Settled, "let_go", fails)
+    monkeypatch.setattr(settled, "LARGE", 0)
+    compiled = tj.compile(halved)
+    _same(halved, compiled, (60, 5, 60))
+    assert "a round of a loop could not be recorded (RuntimeError: no)" in str(compiled.explain())

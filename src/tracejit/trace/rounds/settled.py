@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ...cuda.arrays import MODULES
 from ...layout import layout_of
 from ...modes import MODES
+from ...ops import elementwise
 from ...ops.table import Op
 from ...tensor import Tensor
 from .body import Body, KeptError
@@ -143,18 +144,13 @@ class Settled:
         varying: bool = False,
     ) -> None:
         """An op ran."""
-        if not (self.live and not varying and self.ran(op, operands, attributes, out, False)):
+        if varying or not self.agrees(self.ran, op, operands, attributes, out, False):
             self.end()
             self.recorder.record(op, operands, attributes, out, varying)
 
     def detach(self, source: Tensor, result: Tensor) -> None:
         """``result`` shows ``source`` without its history."""
-        known = self.next()
-        if not (
-            isinstance(known, Ran)
-            and known.shown
-            and self.ran(known.op, [source], {}, result, True)
-        ):
+        if not self.agrees(self.ran, elementwise.detach_copy, [source], {}, result, True):
             self.end()
             self.recorder.detach(source, result)
 
@@ -163,25 +159,41 @@ class Settled:
 
     def assign(self, tensor: Tensor, new: Tensor) -> None:
         """``tensor`` was overwritten in place with ``new``."""
-        known = self.next()
-        if isinstance(known, Wrote) and self.has(known.tensor, tensor) and self.has(known.new, new):
-            origin = self.place.get(id(known.origin), known.origin)
-            same = known.steps, new, known.line, known.before, known.count
-            self.now.append(Wrote(tensor, origin, *same))
-            return
-        self.end()
-        self.recorder.assign(tensor, new)
+        if not self.agrees(self.wrote, tensor, new):
+            self.end()
+            self.recorder.assign(tensor, new)
 
     def guard(self, tensor: Tensor, value: Any) -> None:
         """Python asked for the truth of a tensor: another round is over, if it is the one of the loop."""
-        if not (self.live and type(value) is bool and self.arrives(tensor, value)):
+        if type(value) is not bool or not self.agrees(self.arrives, tensor, value):
             self.end()
             self.recorder.guard(tensor, value)
+
+    def agrees(self, question: Callable[..., bool], *things: Any) -> bool:
+        """What is answered while this stands there; comparing must never break the run that is recorded."""
+        if not self.live:
+            return False
+        answers: list[bool] = []
+        with self.recorder.careful("a round of a loop"):
+            answers.append(question(*things))
+        return answers == [True]
+
+    def wrote(self, tensor: Tensor, new: Tensor) -> bool:
+        """Is this what was written to in the known round?"""
+        known = self.next()
+        if not isinstance(known, Wrote):
+            return False
+        if not (self.has(known.tensor, tensor) and self.has(known.new, new)):
+            return False
+        origin = self.place.get(id(known.origin), known.origin)
+        same = known.steps, new, known.line, known.before, known.count
+        self.now.append(Wrote(tensor, origin, *same))
+        return True
 
     def next(self) -> Event | None:
         """What happened at this point of the known round."""
         at = len(self.now)
-        return self.round[at] if self.live and at < len(self.round) else None
+        return self.round[at] if at < len(self.round) else None
 
     def has(self, known: Tensor, tensor: Tensor) -> bool:
         """Does a tensor take the place of one of the known round?"""
@@ -196,6 +208,8 @@ class Settled:
             return False
         if known.grad is not MODES.grad or len(known.operands) != len(operands):
             return False
+        if len(known.attributes) != len(attributes):
+            return False
         for x, y in zip(known.operands, operands, strict=True):
             if not (self.has(x, y) if isinstance(x, Tensor) else numbers_alike(x, y)):
                 return False
@@ -206,7 +220,7 @@ class Settled:
         self.now.append(found)
         if out.spec.nbytes >= LARGE:
             self.let_go()
-        return len(attributes) == len(known.attributes)
+        return True
 
     def arrives(self, tensor: Tensor, outcome: bool) -> bool:
         """Is Python where it was at the end of the known round, with the tensors that take those places?"""
