@@ -131,6 +131,26 @@ class WritingWriter(Writer):
         return super().source().replace("    odd, seen", "    v = x.clone()\n    odd, seen", 1)
 
 
+class KeepingWriter(WritingWriter):
+    """Programs that keep the number which they compare."""
+
+    def loop(self):
+        kept = self.random.choice(["size", "other"])
+        limit = self.random.choice([1.5, 20, 300, 1e5, "limit"])
+        read = f"{kept} = {self.random.choice(self.names)}.abs().sum().item()"
+        test = f"{kept} < {limit}"
+        body, most = self.statements(), self.random.choice(self.MOST)
+        lines = [f"{kept} = 0.0", "limit = 50.0", "n = 0"]
+        if self.random.random() < 0.5:
+            body.insert(self.random.randint(0, len(body)), read)
+            body.append(f"if not ({test}): break")
+            return [*lines, f"for n in range({most}):", *(f"    {line}" for line in body)]
+        body.insert(self.random.randint(0, len(body)), read)
+        body.append("n += 1")
+        body += self.random.choice([[]] * 6 + [["limit = limit * 2"], [f"a = a + {kept} * 0"]])
+        return [*lines, f"while n < {most} and {test}:", *(f"    {line}" for line in body)]
+
+
 def program(seed, writer=Writer):
     source = writer(seed).source()
     name = f"<random loop {writer.__name__} {seed}>"
@@ -155,7 +175,7 @@ def outcome(f, x):
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize("writer", [Writer, WritingWriter])
+@pytest.mark.parametrize("writer", [Writer, WritingWriter, KeepingWriter])
 @pytest.mark.parametrize("part", range(3))
 def test_random_loops(part, writer):
     rolled = 0

@@ -58,6 +58,37 @@ def test_rounds_are_left_out_and_the_loop_is_one(left_out):
     assert sum(str(graph).count("until=") for graph in compiled.graphs) > 0
 
 
+def test_numbers_that_are_compared_are_no_reason_to_write_rounds_down(left_out):
+    def f(x):
+        error = 2.0
+        for _ in range(500):
+            y = x * 0.5
+            error = (x - y).abs().max().item()
+            x = y
+            if error < 1e-3:
+                break
+        return x
+
+    compiled = tj.compile(f)
+    compiled(_start(90))
+    assert max(left_out) > 90
+    _same(f, compiled, (90, 3, 1, 40))
+    assert compiled.stats.recordings <= 3
+
+
+def test_stand_ins_of_no_use_are_given_up(left_out):
+    def f(x):
+        seen = 0.0
+        while x.sum() > 1:
+            x = x / 2
+            seen += float(x[0])
+        return x * seen
+
+    compiled = tj.compile(f)
+    _same(f, compiled, (60, 10))
+    assert left_out.count(0) <= 2 * settled.MOST_FUTILE
+
+
 def test_long_runs_keep_no_memory_for_their_rounds():
     def f(x):
         k = tj.zeros(())

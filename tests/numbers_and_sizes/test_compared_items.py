@@ -124,3 +124,151 @@ def test_an_item_of_another_class():
     for start in (0.5, 0.9, 1.1, 3.0, 0.5, 2.0):
         x = tj.tensor([start])
         np.testing.assert_array_equal(compiled(x).numpy(), f(x).numpy())
+
+
+def kept_for_the_test(x):
+    error = 10.0
+    while error > 1:
+        x = x / 2
+        error = x.max().item()
+    return x
+
+
+def kept_beside_a_counter(x, tolerance=1e-3):
+    for _ in range(200):
+        y = x * 0.5
+        change = (y - x).abs().max().item()
+        x = y
+        if change < tolerance:
+            break
+    return x
+
+
+def compared_twice(x):
+    error = math.inf
+    while error > 1:
+        x = x / 2
+        error = x.max().item()
+    return x if error > 1 else x + 1
+
+
+def written_in_place(x):
+    x, count, size = x.clone(), tj.zeros(1), 10.0
+    while size >= 0.5:
+        x *= 0.5
+        count[0] += 1
+        size = x.norm().item()
+    return x, count
+
+
+@pytest.mark.parametrize(
+    "f", [kept_for_the_test, kept_beside_a_counter, compared_twice, written_in_place]
+)
+def test_loops_of_kept_numbers(f):
+    compiled = tj.compile(f)
+    same(compiled, f, STARTS)
+    assert loops(compiled) > 0, compiled.explain()
+    assert compiled.stats.recordings <= 5, compiled.explain()
+
+
+def returned_too(x):
+    error = 10.0
+    while error > 1:
+        x = x / 2
+        error = x.max().item()
+    return x, error
+
+
+def compared_with_two(x):
+    size = x.max().item()
+    if size > 3:
+        x = x + 1
+    return x * 2 if size > 100 else x
+
+
+def compared_with_what_changes(x):
+    limit, error = 1.0, 10.0
+    while error > limit:
+        x = x / 2
+        error = x.max().item()
+        limit = limit * 1.5
+    return x
+
+
+def compared_with_the_best(x):
+    best = math.inf
+    for k in range(6):
+        size = (x - 4.0 * k).abs().max().item()
+        if size < best:
+            best = size
+    return x * best
+
+
+def computed_with(x):
+    error = x.max().item()
+    share = error / 2
+    return x + 1 if error > 2 else x * share
+
+
+def seen_by_others(x):
+    error = x.max().item()
+    return x + 1 if error > 2 else x * len(locals())
+
+
+def of_a_nested_function(x):
+    error = x.max().item()
+
+    def more():
+        return error
+
+    return x + 1 if error > 2 else x * more()
+
+
+def in_a_handler(x):
+    error = 0.0
+    try:
+        error = x.max().item()
+        if error > 2:
+            raise ValueError
+    except ValueError:
+        return x * error
+    return x + 1
+
+
+def deleted(x):
+    error = x.max().item()
+    found = error > 2
+    del error
+    return x + 1 if found else x
+
+
+def swapped(x):
+    low, high = x.min().item(), x.max().item()
+    return x + 1 if low > 0.05 else x - high
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        returned_too,
+        compared_with_two,
+        compared_with_what_changes,
+        compared_with_the_best,
+        computed_with,
+        seen_by_others,
+        of_a_nested_function,
+        in_a_handler,
+        deleted,
+        swapped,
+    ],
+)
+def test_kept_numbers_that_are_used_otherwise(f):
+    compiled = tj.compile(f)
+    for start in (3.0, 500.0, 1e-3, 40.0, 7.0, 2.5, 1.01, float("nan"), 3.0, 2.0) * 2:
+        x = tj.tensor([start, 1.0, 0.1])
+        for found, wanted in zip(_all(compiled(x)), _all(f(x)), strict=True):
+            np.testing.assert_array_equal(np.asarray(found), np.asarray(wanted))
+
+
+def _all(result):
+    return result if isinstance(result, tuple) else (result,)

@@ -2,7 +2,8 @@
 
 ``item`` must return a number, which hides what becomes of it. The caller's bytecode tells: where the very next
 instructions load a number and compare the two, nothing else ever sees what was read. So ``while error.item() > 1e-6``
-is a loop that a tensor ends, as ``while error > 1e-6`` is.
+is a loop that a tensor ends, as ``while error > 1e-6`` is. The same holds where what was read is kept in a local
+variable, and all that the function ever does with that is one comparison: ``e = error.item()``, and later ``e > 1e-6``.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from ...dtypes import DType, float64, int64
 from ...errors import user_frame
 from ...ops import comparison
 from ...ops.table import Op
+from ..rounds.code import Flow, flow_of
 
+#: How Python compares, the op that compares tensors so, and the number that something is compared with.
+Comparison = tuple[Callable[[Any, Any], bool], Op, Any]
 #: How numbers are compared, and the op that compares tensors so.
 _RELATIONS: Mapping[str, tuple[Callable[[Any, Any], bool], Op]] = {
     "<": (operator.lt, comparison.lt),
@@ -31,7 +35,7 @@ _RELATIONS: Mapping[str, tuple[Callable[[Any, Any], bool], Op]] = {
 _EXACT = 1 << 53
 
 
-def comparison_of_item() -> tuple[Callable[[Any, Any], bool], Op, Any] | None:
+def comparison_of_item() -> Comparison | None:
     """How the code that calls ``item`` compares the result, and with which number; None where it does more."""
     frame = user_frame()
     if frame is None:
@@ -43,13 +47,46 @@ def comparison_of_item() -> tuple[Callable[[Any, Any], bool], Op, Any] | None:
     call = at_offset(steps, frame.f_lasti)
     if call < 1 or call + 2 >= len(steps):
         return None
-    reads, calls, loads, compares = steps[call - 1 : call + 3]
+    reads, calls, after = steps[call - 1 : call + 2]
     if calls.name != "CALL" or calls.argument or not _reads_item(reads):
         return None
+    if after.name == "STORE_FAST":
+        return _of_variable(frame, call + 1)
+    return _compared(frame, call + 1)
+
+
+def _compared(frame: FrameType, number: int) -> Comparison | None:
+    """The comparison of what is on the stack with what the step of this number loads."""
+    loads, compares = steps_of(frame.f_code)[number : number + 2]
     if compares.name != "COMPARE_OP" or compares.value not in _RELATIONS:
         return None
     limit = _loaded(frame, loads)
     return None if limit is None else (*_RELATIONS[compares.value], limit)
+
+
+def _of_variable(frame: FrameType, number: int) -> Comparison | None:
+    """The comparison that is all that becomes of what a step stores in a local variable."""
+    flow = flow_of(frame.f_code)
+    if flow is None or flow.hides:
+        return None
+    found: dict[Any, Comparison] = {}
+    for place in flow.uses(flow.steps[number].value, number):
+        loads = flow.steps[place + 1] if place + 2 < len(flow.steps) else flow.steps[place]
+        one = _compared(frame, place + 1) if _is_steady(flow, loads, number) else None
+        if one is None:
+            return None
+        found[one[1], type(one[2]), repr(one[2])] = one
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _is_steady(flow: Flow, loads: Step, number: int) -> bool:
+    """Does a step load a constant, or a local variable that nothing sets from another step on?"""
+    if loads.name == "LOAD_CONST":
+        return True
+    later = flow.reached(number)
+    return loads.name == "LOAD_FAST" and not any(
+        n in later and flow.steps[n].name != "LOAD_FAST" for n in flow.mentions(loads.value)
+    )
 
 
 def _reads_item(step: Step) -> bool:

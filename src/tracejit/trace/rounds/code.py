@@ -138,9 +138,46 @@ class Flow:
             after = [target for target, effect in self.next[number] if effect is not None]
             if step.takes_truth and step.name not in _PASSES_TRUTH:
                 return after
-            if len(after) != 1 or self.steps[after[0]].name not in _TO_TRUTH | TESTS:
+            if len(after) != 1:
                 return None
             (number,) = after
+            if self.steps[number].name == "STORE_FAST":
+                read = self._read_next(number)
+                if read is None:
+                    return None
+                number = read
+            elif self.steps[number].name not in _TO_TRUTH | TESTS:
+                return None
+
+    def _read_next(self, number: int) -> int | None:
+        """Where what a step stores is read, if nothing is decided until then."""
+        name = self.steps[number].value
+        for _ in self.steps:
+            after = [target for target, effect in self.next[number] if effect is not None]
+            if len(after) != 1:
+                return None
+            (number,) = after
+            if self.steps[number].names_local(name):
+                return number if self.steps[number].name == "LOAD_FAST" else None
+        return None
+
+    def uses(self, name: str, number: int) -> frozenset[int]:
+        """The steps that read, or delete, what a local variable holds after a step."""
+        found: set[int] = set()
+        seen: set[int] = set()
+        waiting = [number]
+        while waiting:
+            for target, _ in self.next[waiting.pop()]:
+                if target in seen:
+                    continue
+                seen.add(target)
+                step = self.steps[target]
+                if not step.names_local(name):
+                    waiting.append(target)
+                elif step.name != "STORE_FAST":
+                    found.add(target)
+                    waiting.append(target)
+        return frozenset(found)
 
     def comes_to(self, start: int, end: int, but: int) -> bool:
         """May ``end`` run from ``start`` on, before ``but`` does?"""

@@ -103,6 +103,7 @@ class Rounds:
     visits: list[Visit] = field(default_factory=list)
     spoiled: bool = False
     settle: Callable[[Recorder, Rounds], None] | None = None  # asked at every visit
+    futile: int = 0  # stand-ins that were of no use
     settled: Any = None  # what takes the recorder's place meanwhile
     #: References to tensors in all of these, by identity. They die together: what counted them alone would be wrong.
     noted: dict[int, int] = field(default_factory=dict)

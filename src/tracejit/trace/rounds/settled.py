@@ -24,6 +24,7 @@ from ...modes import MODES
 from ...ops import elementwise
 from ...ops.table import Op
 from ...tensor import Tensor
+from ..recording.numbers_inside import NumbersInside
 from .body import Body, KeptError
 from .counters import ENDLESS
 from .loops import Writer, is_plain, takes_turns
@@ -39,6 +40,8 @@ __all__ = ["Settled", "resume", "settle"]
 ALIKE = 3
 #: Visits without that many, after which nobody looks any more.
 MOST_TRIALS = 64
+#: Stand-ins that did not come to the end of a round, after which there are no more.
+MOST_FUTILE = 4
 #: From so many bytes of a result on it is worth while to look for what is not needed any more.
 LARGE = 1 << 16
 #: References that counting them makes: the argument and the variable.
@@ -57,7 +60,9 @@ def settle(recorder: Recorder, rounds: Rounds) -> None:
     tensor([1., 0.])
     """
     visits = rounds.visits
-    if len(visits) < ALIKE + 1 or len(visits) > MOST_TRIALS or recorder.packs or recorder.pending:
+    if not ALIKE < len(visits) <= MOST_TRIALS or rounds.futile >= MOST_FUTILE:
+        return
+    if recorder.packs or recorder.pending:
         return
     last = len(visits) - 1
     relations = [relate(visits[n], visits[n + 1]) for n in range(last - ALIKE, last)]
@@ -168,6 +173,14 @@ class Settled:
         if type(value) is not bool or not self.agrees(self.arrives, tensor, value):
             self.end()
             self.recorder.guard(tensor, value)
+
+    def number_read(self, tensor: Tensor, value: Any) -> Any:
+        """What Python gets that asked for the number in a tensor: as such, if that is only compared."""
+        known = self.live and type(value) in (int, float)
+        if known and NumbersInside.compared(self, tensor, value):  # type: ignore[arg-type]
+            return value
+        self.end()
+        return self.recorder.number_read(tensor, value)
 
     def agrees(self, question: Callable[..., bool], *things: Any) -> bool:
         """What is answered while this stands there; comparing must never break the run that is recorded."""
@@ -285,6 +298,8 @@ class Settled:
             MODES.recorder = self.recorder
         if self.count:
             self.leave_out()
+        else:
+            self.rounds.futile += 1
         self.go_on()
 
     def leave_out(self) -> None:

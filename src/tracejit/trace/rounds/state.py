@@ -56,7 +56,7 @@ class FrameState:
     names: dict[str, Any]
     tensors: dict[str, list[Tensor]]
     integers: dict[str, int]  # all local variables that are whole numbers
-    own: dict[str, Any]  # those and the tensors among the variables that only this frame can set
+    own: dict[str, Any]  # numbers and tensors among the variables that only this frame can set
     followed: bool
 
 
@@ -198,7 +198,7 @@ def _describe_frame(frame: FrameType, describer: Describer) -> FrameState:
     own = {
         name: x
         for name, x in frame.f_locals.items()
-        if name not in shared and (type(x) is int or isinstance(x, Tensor))
+        if name not in shared and (type(x) in (int, float) or isinstance(x, Tensor))
     }
     return FrameState(frame, (code, number), names, tensors, integers, own, followed)
 
