@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import types
 
 import numpy as np
 import pytest
@@ -152,6 +153,20 @@ def compared_twice(x):
     return x if error > 1 else x + 1
 
 
+def made_a_float(x):
+    error = 10.0
+    while error > 1 and float(x.sum()) > 0.75:
+        x = x / 2
+        error = float(x[0] + (x[1] if True else x[2]))
+    return x
+
+
+def float_compared(x):
+    while float(x.max()) > 1:
+        x = x / 2
+    return x
+
+
 def written_in_place(x):
     x, count, size = x.clone(), tj.zeros(1), 10.0
     while size >= 0.5:
@@ -162,7 +177,8 @@ def written_in_place(x):
 
 
 @pytest.mark.parametrize(
-    "f", [kept_for_the_test, kept_beside_a_counter, compared_twice, written_in_place]
+    "f",
+    [kept_for_the_test, kept_beside_a_counter, compared_twice, written_in_place, float_compared],
 )
 def test_loops_of_kept_numbers(f):
     compiled = tj.compile(f)
@@ -242,6 +258,29 @@ def deleted(x):
     return x + 1 if found else x
 
 
+class Doubling:
+    """Takes the place of ``float``."""
+
+    def __new__(cls, x):
+        return x.item() * 2
+
+
+another_float = types.FunctionType(
+    (lambda x: x + 1 if float(x.max()) > 5 else x).__code__,
+    {"float": Doubling, "__name__": __name__},
+    "another_float",
+)
+
+
+def half_of_a_float(x):
+    return x + 1 if math.sqrt(x.abs().max()) > 2 else x - 1
+
+
+def of_whole_numbers(x):
+    k = x.nan_to_num(1.0).to(tj.int64).max()
+    return x + 1 if float(k) > 2 else x - 1
+
+
 def swapped(x):
     low, high = x.min().item(), x.max().item()
     return x + 1 if low > 0.05 else x - high
@@ -259,6 +298,10 @@ def swapped(x):
         of_a_nested_function,
         in_a_handler,
         deleted,
+        another_float,
+        half_of_a_float,
+        of_whole_numbers,
+        made_a_float,
         swapped,
     ],
 )

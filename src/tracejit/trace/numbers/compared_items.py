@@ -1,4 +1,4 @@
-"""``t.item()`` that Python only compares: the outcome is all that is decided, whatever the number is.
+"""``t.item()`` or ``float(t)`` that Python only compares: the outcome is all that is decided, whatever the number is.
 
 ``item`` must return a number, which hides what becomes of it. The caller's bytecode tells: where the very next
 instructions load a number and compare the two, nothing else ever sees what was read. So ``while error.item() > 1e-6``
@@ -35,8 +35,11 @@ _RELATIONS: Mapping[str, tuple[Callable[[Any, Any], bool], Op]] = {
 _EXACT = 1 << 53
 
 
-def comparison_of_item() -> Comparison | None:
-    """How the code that calls ``item`` compares the result, and with which number; None where it does more."""
+def comparison_of_item(floating: bool) -> Comparison | None:
+    """How the code that calls ``item`` compares the result, and with which number; None where it does more.
+
+    Or the code that calls ``float``, on a tensor of ``floating`` numbers.
+    """
     frame = user_frame()
     if frame is None:
         return None
@@ -48,7 +51,9 @@ def comparison_of_item() -> Comparison | None:
     if call < 1 or call + 2 >= len(steps):
         return None
     reads, calls, after = steps[call - 1 : call + 2]
-    if calls.name != "CALL" or calls.argument or not _reads_item(reads):
+    if calls.name != "CALL" or not (
+        _reads_item(reads) if not calls.argument else floating and _calls_float(frame, call)
+    ):
         return None
     if after.name == "STORE_FAST":
         return _of_variable(frame, call + 1)
@@ -91,6 +96,18 @@ def _is_steady(flow: Flow, loads: Step, number: int) -> bool:
 
 def _reads_item(step: Step) -> bool:
     return step.name in ("LOAD_METHOD", "LOAD_ATTR") and step.value == "item"
+
+
+def _calls_float(frame: FrameType, call: int) -> bool:
+    """Is it ``float`` that a step calls, with one argument? It lies below that, and nothing or itself beside it."""
+    flow = flow_of(frame.f_code)
+    if flow is None or flow.steps[call].argument != 1 or call not in flow.depth:
+        return False
+    base = flow.depth[call] - 3
+    begins = next((n for n in range(call - 1, -1, -1) if flow.depth.get(n, base) <= base), 0)
+    step = flow.steps[begins]
+    known = frame.f_globals.get("float", frame.f_builtins.get("float"))
+    return step.name == "LOAD_GLOBAL" and step.value == "float" and known is float
 
 
 def _loaded(frame: FrameType, step: Step) -> Any:

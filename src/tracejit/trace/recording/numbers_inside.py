@@ -120,7 +120,7 @@ class NumbersInside:
 
     def compared(self, tensor: Tensor, value: Scalar) -> bool:
         """Is the number that a tensor holds compared at once, and nothing else? Then the outcome is the guard."""
-        found = comparison_of_item()
+        found = comparison_of_item(tensor.dtype.is_floating_point)
         dtype = None if found is None else compared_in(tensor.dtype, found[2])
         if found is None or dtype is None:
             return False
