@@ -213,6 +213,29 @@ def test_what_happens_otherwise_happens(f, turn, left_out):
         assert max(left_out) > 5
 
 
+@pytest.mark.parametrize("rounds", range(2, 12))
+def test_what_no_loop_can_hold_comes_after_any_number_of_rounds(rounds):
+    """Rounds that were left out are nowhere, be it a single one."""
+
+    def made():
+        bank = tj.zeros(2)
+
+        def f(x):
+            while x.sum() > 1:
+                x = x / 2
+            bank.data = x * 3  # ends the search for loops
+            return x + 1
+
+        return f, bank
+
+    (eager, expected), (f, found) = made(), made()
+    compiled = tj.compile(f)
+    for count in (rounds, rounds, 4, rounds, rounds + 1, rounds):
+        start = _start(count)
+        np.testing.assert_array_equal(eager(start).numpy(), compiled(start).numpy())
+        np.testing.assert_array_equal(expected.numpy(), found.numpy())
+
+
 def test_errors_leave_rounds_as_they_are():
     def f(x):
         k = 0

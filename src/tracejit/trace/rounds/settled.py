@@ -306,7 +306,7 @@ class Settled:
         """The last visit follows on the known one, and what it saw takes the place of what that saw."""
         recorder, rounds, last = self.recorder, self.rounds, self.last
         pairs = [(y, self.place[id(x)]) for x, y in self.pairs]
-        recorder.unwritten |= self.count > 1
+        recorder.unwritten = True
         last.after = Relation(pairs, [], ENDLESS)
         rounds.append(last)
         rounds.note(*chain.from_iterable(pairs))
