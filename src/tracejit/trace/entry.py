@@ -33,7 +33,7 @@ from .replay.checks import make_accepts
 from .replay.ending import Overtaken
 from .replay.held import form_of, leaf_names_of, places_in, without_held
 from .rolling.tree import roll_tree, unroll_tree
-from .rounds.loops import roll_rounds
+from .rounds.loops import lasting, roll_rounds
 from .signature import leaf_names, unique
 from .sizes.shape_uses import EXTENTS, groups_in
 from .sizes.sized_walk import SizedWalk
@@ -190,7 +190,7 @@ class Entry(Made):
             self.signature.rollback(count)
             take_back(recorder, known_objects(guard))
             if self.root.leaves() and not self.diverged:
-                self.closed, self.unstable = recorder.failure, None
+                self.closed, self.unstable = lasting(recorder.failure), None
                 return result
             self.failure = recorder.failure
             self.parted = bool(recorder.guards) and not self.owner.strict

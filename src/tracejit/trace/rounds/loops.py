@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from ..tree.plan import PlanStore
 
 
+#: Why a run was not recorded of which rounds were left out.
+MISSED = "rounds of a loop that were not written down"
 #: What of a recorder is written anew.
 _WRITTEN = ("path", "guards", "roots", "parents", "views", "write_counts", "scope", "decided")
 
@@ -53,8 +55,17 @@ def _written(recorder: Recorder, found: bool, plans: PlanStore) -> bool:
     """Were loops ``found``? If not, every round has to be there."""
     if recorder.unwritten and not found:
         plans.settles = False
-        recorder.unsupported("rounds of a loop that were not written down")
+        recorder.unsupported(MISSED)
     return found
+
+
+def lasting(reason: str) -> str | None:
+    """Why no other run can be recorded either: that rounds were left out does not happen again.
+
+    >>> lasting(MISSED), lasting("it prints")
+    (None, 'it prints')
+    """
+    return None if reason.startswith(MISSED) else reason
 
 
 def _rolled(recorder: Recorder, rounds: Rounds, results: Sequence[Any]) -> bool:
