@@ -195,6 +195,11 @@ def returned_too(x):
     return x, error
 
 
+def returned_alone(x):
+    error = x.max().item()
+    return error
+
+
 def compared_with_two(x):
     size = x.max().item()
     if size > 3:
@@ -290,6 +295,7 @@ def swapped(x):
     "f",
     [
         returned_too,
+        returned_alone,
         compared_with_two,
         compared_with_what_changes,
         compared_with_the_best,

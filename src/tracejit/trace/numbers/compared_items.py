@@ -51,9 +51,9 @@ def comparison_of_item(floating: bool) -> Comparison | None:
     if call < 1 or call + 2 >= len(steps):
         return None
     reads, calls, after = steps[call - 1 : call + 2]
-    if calls.name != "CALL" or not (
-        _reads_item(reads) if not calls.argument else floating and _calls_float(frame, call)
-    ):
+    if calls.name != "CALL":
+        return None
+    if not (floating and _calls_float(frame, call) if calls.argument else _reads_item(reads)):
         return None
     if after.name == "STORE_FAST":
         return _of_variable(frame, call + 1)
@@ -62,7 +62,10 @@ def comparison_of_item(floating: bool) -> Comparison | None:
 
 def _compared(frame: FrameType, number: int) -> Comparison | None:
     """The comparison of what is on the stack with what the step of this number loads."""
-    loads, compares = steps_of(frame.f_code)[number : number + 2]
+    following = steps_of(frame.f_code)[number : number + 2]
+    if len(following) < 2:
+        return None
+    loads, compares = following
     if compares.name != "COMPARE_OP" or compares.value not in _RELATIONS:
         return None
     limit = _loaded(frame, loads)
@@ -76,9 +79,8 @@ def _of_variable(frame: FrameType, number: int) -> Comparison | None:
         return None
     found: dict[Any, Comparison] = {}
     for place in flow.uses(flow.steps[number].value, number):
-        loads = flow.steps[place + 1] if place + 2 < len(flow.steps) else flow.steps[place]
-        one = _compared(frame, place + 1) if _is_steady(flow, loads, number) else None
-        if one is None:
+        one = _compared(frame, place + 1)
+        if one is None or not _is_steady(flow, flow.steps[place + 1], number):
             return None
         found[one[1], type(one[2]), repr(one[2])] = one
     return next(iter(found.values())) if len(found) == 1 else None
