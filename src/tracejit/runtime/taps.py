@@ -351,13 +351,10 @@ def _divide(
     """
     positions = planes * lines * width
     total = groups * count * positions * rows
-    release = RELEASE_GIL if total >= _RELEASE_WORK else 0
     if not is_products:
-        units = groups * -(-count // block)
-        return units, max(1, _CHUNK_WORK * units // max(total, 1)), release
+        return _shared(groups * -(-count // block), total)
     strips, blocks = groups * -(-positions // strip), -(-rows // block)
-    units = strips * blocks
-    grain = max(1, _CHUNK_WORK * units // max(total, 1))
+    units, grain, release = _shared(strips * blocks, total)
     if strips >= 16 or grain > blocks:
         grain = -(-grain // blocks) * blocks
     return units, grain, release

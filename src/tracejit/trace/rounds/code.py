@@ -10,6 +10,7 @@ from __future__ import annotations
 import dis
 import math
 from collections import deque
+from collections.abc import Iterator
 from functools import lru_cache
 from inspect import CO_OPTIMIZED
 from types import CodeType
@@ -161,9 +162,8 @@ class Flow:
                 return number if self.steps[number].name == "LOAD_FAST" else None
         return None
 
-    def uses(self, name: str, number: int) -> frozenset[int]:
+    def uses(self, name: str, number: int) -> Iterator[int]:
         """The steps that read, or delete, what a local variable holds after a step."""
-        found: set[int] = set()
         seen: set[int] = set()
         waiting = [number]
         while waiting:
@@ -172,12 +172,11 @@ class Flow:
                     continue
                 seen.add(target)
                 step = self.steps[target]
-                if not step.names_local(name):
-                    waiting.append(target)
-                elif step.name != "STORE_FAST":
-                    found.add(target)
-                    waiting.append(target)
-        return frozenset(found)
+                if step.names_local(name):
+                    if step.name == "STORE_FAST":
+                        continue
+                    yield target
+                waiting.append(target)
 
     def comes_to(self, start: int, end: int, but: int) -> bool:
         """May ``end`` run from ``start`` on, before ``but`` does?"""
@@ -221,19 +220,7 @@ class Flow:
         return frozenset(found)
 
     def _read(self, name: str, number: int) -> bool:
-        seen: set[int] = set()
-        waiting = [number]
-        while waiting:
-            for target, _ in self.next[waiting.pop()]:
-                if target in seen:
-                    continue
-                seen.add(target)
-                step = self.steps[target]
-                if not step.names_local(name):
-                    waiting.append(target)
-                elif step.name != "STORE_FAST":
-                    return True
-        return False
+        return next(self.uses(name, number), None) is not None
 
 
 @lru_cache(256)

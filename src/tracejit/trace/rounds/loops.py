@@ -41,19 +41,13 @@ def roll_rounds(recorder: Recorder, results: Sequence[Any], plans: PlanStore) ->
     """
     rounds, recorder.rounds = recorder.rounds, None
     found = False
-    if rounds is None:
-        return _written(recorder, found, plans)
-    try:
-        found = not rounds.spoiled and _rolled(recorder, rounds, results)
-        return _written(recorder, found, plans)
-    finally:
-        recorder.line = None
-        rounds.close()
-
-
-def _written(recorder: Recorder, found: bool, plans: PlanStore) -> bool:
-    """Were loops ``found``? If not, every round has to be there."""
-    if recorder.unwritten and not found:
+    if rounds is not None:
+        try:
+            found = not rounds.spoiled and _rolled(recorder, rounds, results)
+        finally:
+            recorder.line = None
+            rounds.close()
+    if recorder.unwritten and not found:  # then every round has to be there
         plans.settles = False
         recorder.unsupported(MISSED)
     return found
@@ -79,9 +73,8 @@ def _rolled(recorder: Recorder, rounds: Rounds, results: Sequence[Any]) -> bool:
 
         Or what it was given itself, in another place: buffers of the run that take turns.
         """
-        turns = takes_turns(relation) - recorder.external.keys()
-        origins = [recorder.origin(y)[0] for _, y in relation.pairs if id(y) not in turns]
-        return all(born.get(id(x), -1) > first for x in origins) and lineage.goes_on(relation)
+        made = all(born.get(id(x), -1) > first for x in handed_on(recorder, relation))
+        return made and lineage.goes_on(relation)
 
     found = find_loops(rounds, begins)
     if not found:
@@ -97,7 +90,13 @@ def _rolled(recorder: Recorder, rounds: Rounds, results: Sequence[Any]) -> bool:
     return True
 
 
-def takes_turns(relation: Relation) -> set[int]:
+def handed_on(recorder: Recorder, relation: Relation) -> list[Tensor]:
+    """What a round hands on has to be made of, but for buffers of the run that take turns."""
+    turns = _take_turns(relation) - recorder.external.keys()
+    return [recorder.origin(y)[0] for _, y in relation.pairs if id(y) not in turns]
+
+
+def _take_turns(relation: Relation) -> set[int]:
     """The tensors that rounds hand on in a circle, by identity."""
     after = {id(x): id(y) for x, y in relation.pairs}
     found: set[int] = set()
@@ -235,23 +234,23 @@ class Writer:
         self.recorder.line = self.rounds.visits[found.first].line
         starts = [self.recorder.value_of(x) for x, _ in pairs]
         flows = any(x._requires_grad for x, _ in pairs)
-        if flows and (self.writes(found) or layout_of(pairs[0][0]).device >= 0):
+        writes = any(isinstance(e, Wrote) for e in self.round(found))
+        if flows and (writes or layout_of(pairs[0][0]).device >= 0):
             raise KeptError  # reading the number of rounds would take as long as guards do
         ends = self.open(found, starts, flows)
         self.end(found, self.closed(found, starts, ends[-1]) if flows else ends)
 
-    def writes(self, found: Found) -> list[Wrote]:
-        """The writes of the first round."""
+    def round(self, found: Found) -> Sequence[Event]:
+        """What happened in the first round."""
         visits = self.rounds.visits
-        events = self.rounds.events[visits[found.first].at : visits[found.first + 1].at]
-        return [e for e in events if isinstance(e, Wrote)]
+        return self.rounds.events[visits[found.first].at + 1 : visits[found.first + 1].at]
 
     def carry_written(self, found: Found) -> None:
         """What rounds write to, and what was there before, goes from round to round; raises :class:`KeptError`."""
-        visits, pairs = self.rounds.visits, found.relations[0].pairs
-        events = self.rounds.events[visits[found.first].at : visits[found.first + 1].at]
+        events, pairs = self.round(found), found.relations[0].pairs
         made = {id(e.out) for e in events if isinstance(e, Ran)}
-        written = {id(e.origin): e.origin for e in self.writes(found) if id(e.origin) not in made}
+        origins = [e.origin for e in events if isinstance(e, Wrote)]
+        written = {id(x): x for x in origins if id(x) not in made}
         given, handed_on = {id(x) for x, _ in pairs}, {id(y) for _, y in pairs}
         if any(key in given and key not in handed_on for key in written):
             raise KeptError  # of what the first round was given it is the only one to write to it
@@ -301,8 +300,7 @@ class Writer:
         relation = found.relations[0]
         after = Ahead(self.lineage, dict(self.results)).through(events[visits[found.last].at :])
         ahead = [after.found.get(id(y), 0) for _, y in found.relations[-1].pairs]
-        body = events[visits[found.first].at + 1 : visits[found.first + 1].at]
-        number = settles(self.lineage, body, relation, ahead)
+        number = settles(self.lineage, self.round(found), relation, ahead)
         if number is None:
             raise KeptError
         return number

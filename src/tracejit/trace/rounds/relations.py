@@ -113,10 +113,10 @@ def _happen_alike(a: Event, b: Event, place: dict[int, int]) -> bool:
         return False
     if not takes_alike(a.operands, b.operands, place):
         return False
-    if a.attributes and repr(a.attributes) != repr(b.attributes):
+    if repr(a.attributes) != repr(b.attributes):
         return False
     place[id(a.out)] = id(b.out)
-    return len(a.attributes) == len(b.attributes)
+    return True
 
 
 def takes_alike(operands: Sequence[Any], others: Sequence[Any], place: Mapping[int, int]) -> bool:

@@ -27,7 +27,7 @@ from ...tensor import Tensor
 from ..recording.numbers_inside import NumbersInside
 from .body import Body, KeptError
 from .counters import ENDLESS
-from .loops import Writer, is_plain, takes_turns
+from .loops import Writer, handed_on, is_plain
 from .relations import Found, Relation, goes_on, numbers_alike, relate
 from .rounds import Event, Ran, Rounds, Visit, Wrote
 
@@ -95,9 +95,7 @@ def _is_loop(recorder: Recorder, rounds: Rounds, first: int, relation: Relation)
     tensors = [e.out for e in events if isinstance(e, Ran)] + [x for x, _ in relation.pairs]
     if recorder.failure or not is_plain(recorder) or any(x._requires_grad for x in tensors):
         return False
-    turns = takes_turns(relation) - recorder.external.keys()
-    handed_on = [recorder.origin(y)[0] for _, y in relation.pairs if id(y) not in turns]
-    if not all(id(x) in made for x in handed_on):
+    if not all(id(x) in made for x in handed_on(recorder, relation)):
         return False
     copy = Relation([*relation.pairs], [*relation.fixed], relation.most)
     found = Found(first, first + 1, [copy], ENDLESS)
