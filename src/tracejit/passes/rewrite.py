@@ -24,6 +24,19 @@ Rule = Callable[["Rewriter", Value], Value | None]
 Rules = Mapping[str, Sequence[Rule]]
 
 
+class Writes:
+    """What is known of values that are changed part by part, one scatter over the other.
+
+    ``present`` is the statement that is written just now, ``goes_on`` those of the old graph that a later scatter
+    changes, ``shown`` new ones of which something else reads more than such a scatter wrote.
+    """
+
+    def __init__(self) -> None:
+        self.present: Value | None = None
+        self.goes_on: set[Value] = set()
+        self.shown: set[Value] = set()
+
+
 class Rewriter:
     """Writes values into a new graph, simplified by ``rules`` (by name of the op, then of its kind)."""
 
@@ -31,6 +44,7 @@ class Rewriter:
         self.builder = Builder(name)
         self.rules = rules
         self._by_op: dict[Op, tuple[Rule, ...]] = {}
+        self.writes = Writes()
 
     def write(
         self, op: Op | str, operands: Sequence[Operand], /, line: Line = None, **attributes: Any

@@ -25,11 +25,13 @@ and decides only what it then relies on. Part of :mod:`.simplify`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate
 
 from ...extents import hint
-from ...ir.graph import Value
+from ...ir.graph import Graph, Value
+from ...ops.movement import slice, slice_scatter
 from ...types import Shape
 from ..products.joins import is_plain_sum
 from ..rewrite import Rewriter, Rule, Rules
@@ -39,6 +41,7 @@ from ..windows.strips import (
     at_most,
     constant,
     equal,
+    in_order,
     is_whole,
     joined,
     same_number,
@@ -46,6 +49,10 @@ from ..windows.strips import (
     uniform,
     united,
 )
+
+
+#: How many writes a slice is looked for behind.
+MOST_LOOKED_THROUGH = 16
 
 
 def together(*tables: Rules) -> Rules:
@@ -138,21 +145,34 @@ def _slice_of_pad(rewriter: Rewriter, value: Value) -> Value | None:
 
 
 def _slice_of_scatter(rewriter: Rewriter, value: Value) -> Value | None:
-    """A slice of what was written, or of what was there before."""
+    """A slice of what was written, or of what was there before: of many writes, looked through one by one."""
     inner = _source(value, "slice_scatter")
     if inner is None:
         return None
-    base, new = inner.value_operands
-    if _same_region(value, inner):
-        return new
-    starts, counts, steps = _region(inner)
-    if all(step == 1 for step in steps) and _lies_in(value, starts, counts):
-        return _sliced(rewriter, value, new, starts)
-    box = [_bounds(inner, d) for d in range(value.spec.ndim)]
+    source: Value = inner
+    for _ in range(MOST_LOOKED_THROUGH):
+        if source.op is not inner.op or not _misses_written(value, source):
+            break
+        source = source.value_operands[0]
+    else:  # all of it lies in memory then, where each write changes a part
+        rewriter.writes.shown.add(inner)
+        return None
+    if source.op is inner.op:
+        new = source.value_operands[1]
+        if _same_region(value, source):
+            return new
+        starts, counts, steps = _region(source)
+        if all(step == 1 for step in steps) and _lies_in(value, starts, counts):
+            return _sliced(rewriter, value, new, starts)
+        rewriter.writes.shown.add(source)
+    return _sliced(rewriter, value, source, (0,) * value.spec.ndim) if source is not inner else None
+
+
+def _misses_written(value: Value, written: Value) -> bool:
+    """Does a slice show nothing of what a scatter writes?"""
+    box = [_bounds(written, d) for d in range(value.spec.ndim)]
     low, size = [a for a, _ in box], [b - a + 1 for a, b in box]
-    if new.spec.numel == 0 or _misses(value, low, size):
-        return _sliced(rewriter, value, base, (0,) * len(low))
-    return None
+    return written.value_operands[1].spec.numel == 0 or _misses(value, low, size)
 
 
 def _same_region(a: Value, b: Value) -> bool:
@@ -238,19 +258,39 @@ def _scatter_of_itself(rewriter: Rewriter, value: Value) -> Value | None:
 
 
 def _scatter_into_strip(rewriter: Rewriter, value: Value) -> Value | None:
-    """Writing between, or over, the segments of a strip."""
-    base, new = value.value_operands
+    """Writing between, or over, the segments of a strip; of writes one over the other, the last one does it for all."""
+    if rewriter.writes.present in rewriter.writes.goes_on:
+        return None
+    written: list[tuple[Value, Segment]] = []
+    base, dim = value, -1
+    while base.op is value.op:
+        segment = _whole_but_along(base, dim)
+        if segment is None or (written and base in rewriter.writes.shown):
+            break
+        dim, found = segment
+        written.append((base, found))
+        base = base.value_operands[0]
+    strip = strip_of(rewriter, base) if written else None
+    while strip is None and written:  # what is written first may be a strip by itself, in its own way
+        base, _ = written.pop()
+        strip = None if base in rewriter.writes.shown else strip_of(rewriter, base)
+    if strip is None or not written or strip.dim != dim:
+        return None
+    latest = [found for _, found in reversed(written)]
+    segments = in_order((*strip.segments, *latest), strip.dim, lambda _, new: new)
+    return None if segments is None else joined(rewriter, replace(strip, like=value), segments)
+
+
+def _whole_but_along(value: Value, dim: int) -> tuple[int, Segment] | None:
+    """What a scatter writes as a segment, and along which dimension; None where it is none (along ``dim``)."""
     starts, counts, steps = _region(value)
-    strip = strip_of(rewriter, base)
-    if strip is None or any(step != 1 for step in steps):
+    if any(step != 1 for step in steps):
         return None
     shape = value.spec.shape
-    whole = [is_whole(starts[d], counts[d], shape[d]) for d in range(len(shape))]
-    if not all(found or d == strip.dim for d, found in enumerate(whole)):
+    parts = [d for d in range(len(shape)) if not is_whole(starts[d], counts[d], shape[d])]
+    if len(parts) != 1 or dim not in (-1, parts[0]):
         return None
-    written = Strip(value, strip.dim, strip.number, (Segment(starts[strip.dim], new),))
-    segments = united(strip, written, lambda a, b: new)
-    return None if segments is None else joined(rewriter, strip, segments)
+    return parts[0], Segment(starts[parts[0]], value.value_operands[1])
 
 
 # --- sums ----------------------------------------------------------------------------------------------------------
@@ -349,6 +389,30 @@ def has_no_negative_zero(value: Value, depth: int = 4) -> bool:
     return value.op.name in names and all(
         has_no_negative_zero(x, depth - 1) for x in value.value_operands
     )
+
+
+class PartByPart(Rewriter):
+    """Rewrites a graph in which values are changed by scatters, one over the other."""
+
+    def run(self, graph: Graph) -> Graph:
+        users, outputs = graph.users(), {*graph.outputs}
+        for value in graph.values:
+            readers = users.get(value, []) if value.op is slice_scatter else []
+            over = [x for x in readers if x.op is slice_scatter and x.operands[0] is value]
+            if over:
+                self.writes.goes_on.add(value)
+                if value in outputs or len(over) > 1:
+                    self.writes.shown.add(value)
+                elif any(x.op is not slice and x is not over[0] for x in readers):
+                    self.writes.shown.add(value)
+        return super().run(graph)
+
+    def statement(self, statement: Value, mapping: Mapping[Value, Value]) -> Value:
+        self.writes.present = statement
+        found = super().statement(statement, mapping)
+        if statement in self.writes.shown:
+            self.writes.shown.add(found)
+        return found
 
 
 MOVE_RULES: Rules = {

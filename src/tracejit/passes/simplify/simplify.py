@@ -32,9 +32,10 @@ from typing import Any
 from ... import dtypes
 from ...dtypes import DType
 from ...ir.graph import Graph, Value
+from ...ops.movement import slice_scatter
 from ..products import joins
 from ..rewrite import Operand, Rewriter, Rule, Rules
-from .moves import MOVE_RULES, together
+from .moves import MOVE_RULES, PartByPart, together
 from .views import VIEW_RULES
 
 
@@ -46,7 +47,8 @@ def simplify(graph: Graph) -> Graph:
     >>> print(simplify(graph).outputs[0].op.name)  # memory of its own, as before
     clone
     """
-    return Rewriter(graph.name, RULES).run(graph)
+    changed = any(v.op is slice_scatter for v in graph.values)
+    return (PartByPart if changed else Rewriter)(graph.name, RULES).run(graph)
 
 
 def is_number(operand: Operand, number: float) -> bool:

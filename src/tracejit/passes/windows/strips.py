@@ -138,10 +138,15 @@ def united(
 
     Segments at the same place become what ``both`` makes of them (None where it cannot).
     """
-    segments = sorted((*a.segments, *b.segments), key=lambda s: hint(s.start))
+    return in_order((*a.segments, *b.segments), a.dim, both)
+
+
+def in_order(
+    segments: Sequence[Segment], dim: int, both: Callable[[Value, Value], Value | None]
+) -> tuple[Segment, ...] | None:
+    """Segments along a dimension in order, None where they overlap; those at the same place as `united` has them."""
     found: list[Segment] = []
-    dim = a.dim
-    for segment in segments:
+    for segment in sorted(segments, key=lambda s: hint(s.start)):
         if found and _told_apart(found[-1], segment, dim):
             return None
         if not found or at_most(_end(found[-1], dim), segment.start):

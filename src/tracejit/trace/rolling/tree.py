@@ -21,6 +21,7 @@ from ..tree.tree import Leaf, Segment, path_graph
 from .draws import Draws
 from .evidence import FEW_ROUNDS, MIN_ROUNDS, Evidence
 from .forms import Seen
+from .forwarding import forwarded
 from .numbers import CountingNumbers
 from .rolling import Rolled, roll
 from .slices import flat_slices
@@ -72,6 +73,10 @@ def _rolled(
     if leaf.recording.random_calls and signature.device >= 0:
         return None
     statements, changed = flat_slices(statements)
+    if not leaf.wanted:  # else gradients would be summed in another order
+        kept = [changed.get(v, v) for v in outputs]
+        statements, further = forwarded(statements, kept)
+        changed = {**{old: further.get(new, new) for old, new in changed.items()}, **further}
     stages: list[Draws | CountingNumbers] = []
     wanted = [[changed.get(v, v) for v in outputs]]
     if signature.device < 0:
