@@ -40,7 +40,15 @@ LAYERS: dict[str, int] = {
     **dict.fromkeys(("ops", "scalar_math"), 1),
     **dict.fromkeys(("ir", "tensor", "autograd", "dispatch"), 2),
     **dict.fromkeys(
-        ("tensor_core", "tensor_info", "tensor_older", "tensor_inplace", "tensor_autograd"), 2
+        (
+            "tensor_core",
+            "tensor_parts",
+            "tensor_info",
+            "tensor_older",
+            "tensor_inplace",
+            "tensor_autograd",
+        ),
+        2,
     ),
     **dict.fromkeys(
         ("tensor_protocols", "tensor_make", "tensor_kinds", "interop", "printing", "random"), 2

@@ -19,7 +19,12 @@ __all__ = ["Tensor", "Version", "ViewStep", "install_methods", "write_through"]
 
 
 class Tensor(
-    AutogradMethods, InplaceMethods, InfoMethods, OlderMethods, ProtocolMethods, TensorCore
+    AutogradMethods,
+    InplaceMethods,
+    InfoMethods,
+    OlderMethods,
+    ProtocolMethods,
+    TensorCore,
 ):
     """A multi-dimensional array that can record the operations done to it.
 

@@ -22,6 +22,7 @@ from .deferred import Deferred
 from .dtypes import DType
 from .errors import AutogradError
 from .modes import MODES
+from .ops.functions.subscript import part_steps
 from .ops.table import METHODS, Op
 from .types import TensorType, array_type
 
@@ -55,6 +56,25 @@ REBOUND: list[int] = [0]
 REPLACED: list[int] = [0]
 
 
+class PartSteps:
+    """The views that lead to a part ``x[index]`` of a tensor, found when somebody asks: few ever do."""
+
+    __slots__ = ("before", "index", "shape")
+
+    def __init__(self, before: tuple[ViewStep, ...] | PartSteps, shape: Any, index: Any) -> None:
+        self.before = before
+        self.shape = shape
+        self.index = index
+
+    def found(self) -> tuple[ViewStep, ...]:
+        """All of them, from the base on."""
+        parts: list[PartSteps] = [self]
+        while isinstance(before := parts[-1].before, PartSteps):
+            parts.append(before)
+        steps = [part_steps(part.shape, part.index) for part in reversed(parts)]
+        return (*before, *(step for more in steps for step in more))
+
+
 class TensorCore(ops.OperatorMixin):
     """Storage, type and graph position; the public methods are added by the subclasses."""
 
@@ -86,7 +106,7 @@ class TensorCore(ops.OperatorMixin):
     _writes: Version
 
     _output_nr = 0
-    _chain: tuple[ViewStep, ...] = ()
+    _steps: tuple[ViewStep, ...] | PartSteps = ()  # from the base to a view
     _history = 0
     _seen = 0  # how often the storage of a view had been written to when its history was right
     _turns: tuple[
@@ -156,6 +176,10 @@ class TensorCore(ops.OperatorMixin):
 
     def _become_view(self, source: Any, op: Op, attributes: dict[str, Any]) -> None:
         """Note that this tensor shows ``source`` through ``op``."""
+        self._shows(source, (*source._chain, (op, attributes)))
+
+    def _shows(self, source: Any, steps: tuple[ViewStep, ...] | PartSteps) -> None:
+        """Note that this tensor shows ``source``, and by which steps from its base."""
         writes = self._writes = source._writes
         base = source._base
         if base is None:
@@ -166,7 +190,7 @@ class TensorCore(ops.OperatorMixin):
             self._base = base
             if source._turned:
                 self._turned = source._turned
-        self._chain = (*source._chain, (op, attributes))
+        self._steps = steps
         self._history = writes.history
         self._seen = writes.value
         self._inference = source._inference
@@ -176,6 +200,18 @@ class TensorCore(ops.OperatorMixin):
             not MODES.grad and (source._requires_grad or base._requires_grad)
         ):
             self._untracked_view = True
+
+    @property
+    def _chain(self) -> tuple[ViewStep, ...]:
+        """The view ops that led from the base to this view of it."""
+        steps = self._steps
+        if isinstance(steps, PartSteps):
+            steps = self._steps = steps.found()
+        return steps
+
+    @_chain.setter
+    def _chain(self, steps: tuple[ViewStep, ...]) -> None:
+        self._steps = steps
 
     def _path(self) -> tuple[ViewStep, ...]:
         """The view ops that lead from the base, as it is now, to this view of it."""

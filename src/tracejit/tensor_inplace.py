@@ -15,7 +15,8 @@ from .cuda.arrays import MODULES, address_of, is_writeable, write_into
 from .errors import AutogradError, DtypeError, ShapeError
 from .meta import ANY, NO_DATA, is_meta
 from .modes import MODES
-from .tensor_core import _SEVERAL, TensorCore, Version, ViewStep
+from .tensor_core import _SEVERAL, Version, ViewStep
+from .tensor_parts import PartMethods
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -24,7 +25,7 @@ _COPY_HINT = "Wrap the update in `with tj.no_grad():`, or clone() the tensor fir
 _LOOK_BACK = 32  # nodes one in-place function is made of, at most
 
 
-class InplaceMethods(TensorCore):
+class InplaceMethods(PartMethods):
     """The one way values change: ``_assign``."""
 
     __slots__ = ()
@@ -74,6 +75,8 @@ class InplaceMethods(TensorCore):
 
         ``since`` is the number of the first node that the function which computed ``new`` can have made.
         """
+        if self._is_mere_memory() and self._write_part(self._array, new):
+            return self  # type: ignore[return-value]
         self._check_inplace()
         if MODES.recorder is not None:
             MODES.recorder.trial_writes(self)

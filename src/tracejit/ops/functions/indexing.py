@@ -15,7 +15,8 @@ from .. import movement as m
 from ..table import function
 from .common import Number, Tensor, as_type, constant, dim_of, is_tensor, shape_of
 from .slicing import slice_along
-from .subscript import put_back, read
+from .subscript import read
+from .subscript_writes import put_back
 
 
 @function()

@@ -1,4 +1,4 @@
-"""``x[index]`` and ``x[index] = value``: integers, slices, None, ``...``, masks and index tensors, mixed.
+"""``x[index]``: integers, slices, None, ``...``, masks and index tensors, mixed.
 
 Basic parts become one view; index tensors then take from it. Index tensors next to each other keep their place, others
 put their common dimensions in front, as in PyTorch. A 0-d integer tensor selects like an integer: a view.
@@ -24,10 +24,9 @@ from .. import movement as m
 from .. import ordering as o
 from .. import shapes
 from .. import source as s
-from ..overlaps import refuse_overlap
 from ..table import function
 from ..transfer import to_device
-from .common import Tensor, as_type, constant, is_tensor, shape_of
+from .common import Tensor, as_type, is_tensor, shape_of
 from .scalar_positions import select_scalars
 
 _BAD_TYPE = "tensors used as indices must be long, int, byte or bool tensors"
@@ -64,7 +63,7 @@ def _as_index(item: Any, x: Tensor) -> Any:
     if is_tensor(item):
         if item.dtype.is_floating_point:
             raise IndexError(_BAD_TYPE)
-        item = _beside(item, x)
+        item = beside(item, x)
         return as_type(item, dtypes.bool_) if item.dtype is dtypes.uint8 else item
     if isinstance(item, (list, tuple, range, np.ndarray)):
         array = np.asarray(item)
@@ -77,7 +76,7 @@ def _as_index(item: Any, x: Tensor) -> Any:
     return item
 
 
-def _beside(index: Tensor, x: Tensor) -> Tensor:
+def beside(index: Tensor, x: Tensor) -> Tensor:
     """An index tensor on the device of ``x``; single numbers find their way themselves."""
     if not getattr(x, "is_cuda", False) or index.is_cuda or not index.ndim:
         return index
@@ -94,8 +93,11 @@ def _consumes(item: Any) -> int:
 
 def read(x: Tensor, index: Any) -> Plan:
     """The plan of ``x[index]``."""
-    shape = shape_of(x)
-    items = [_as_index(i, x) for i in _items(index)]
+    return _planned(shape_of(x), [_as_index(i, x) for i in _items(index)])
+
+
+def _planned(shape: Shape, items: list[Any]) -> Plan:
+    """The plan of indexing a tensor of this shape."""
     used = sum(map(_consumes, items))
     if used > len(shape):
         raise DimensionError(f"too many indices for tensor of dimension {len(shape)}")
@@ -210,22 +212,38 @@ def basic_view(x: Tensor, plan: Plan, to_read: bool = False) -> Tensor:
 
     ``x`` itself will do where the view is only read from and shows all of it.
     """
-    new = tuple([i for i, entry in enumerate(plan.layout) if _is_new(entry)])
     view = x
-    if (
-        plan.cut or not to_read
-    ):  # who writes to a view of everything writes to a part, as autograd sees it
-        starts, counts, steps = tuple(plan.starts), tuple(plan.counts), tuple(plan.steps)
-        view = m.slice(x, starts=starts, counts=counts, steps=steps)
-    if plan.dropped:
-        view = m.squeeze(view, dims=tuple(plan.dropped))
-    view = m.unsqueeze(view, dims=new) if new else view
+    for op, attributes in _steps(plan, to_read):
+        view = op(view, **attributes)
     for i, entry in enumerate(plan.layout):
         if entry is False:
             counts = tuple(0 if d == i else n for d, n in enumerate(shape_of(view)))
             zeros = (0,) * len(counts)
             view = m.slice(view, starts=zeros, counts=counts, steps=(1,) * len(counts))
     return view
+
+
+def _steps(plan: Plan, to_read: bool = False) -> list[tuple[Any, dict[str, Any]]]:
+    """The views that lead to the view of a plan; who writes to all of it writes to a part, as autograd sees it."""
+    found: list[tuple[Any, dict[str, Any]]] = []
+    if plan.cut or not to_read:
+        starts, counts, steps = tuple(plan.starts), tuple(plan.counts), tuple(plan.steps)
+        found.append((m.slice, {"starts": starts, "counts": counts, "steps": steps}))
+    if plan.dropped:
+        found.append((m.squeeze, {"dims": tuple(plan.dropped)}))
+    new = tuple([i for i, entry in enumerate(plan.layout) if _is_new(entry)])
+    if new:
+        found.append((m.unsqueeze, {"dims": new}))
+    return found
+
+
+def part_steps(shape: Shape, index: Any) -> list[tuple[Any, dict[str, Any]]]:
+    """The views by which integers, slices and ``...`` show a part of a tensor of this shape.
+
+    >>> [(op.name, *attributes.values()) for op, attributes in part_steps((4, 5), (1, builtins.slice(2, 4)))]
+    [('slice', (1, 2), (1, 2), (1, 1)), ('squeeze', (0,))]
+    """
+    return _steps(_planned(shape, _items(index)))
 
 
 @dataclass
@@ -239,7 +257,7 @@ class Target:
     shape: Shape  # the permuted shape before dimensions were merged
 
 
-def _target(view: Tensor, indices: dict[int, Tensor]) -> Target:
+def target_of(view: Tensor, indices: dict[int, Tensor]) -> Target:
     """Merge the indexed dimensions of ``view`` into one, and their indices into one."""
     where = sorted(indices)
     shape = shape_of(view)
@@ -274,7 +292,8 @@ def _linear(indices: list[Tensor], extents: Shape, dims: list[int]) -> Tensor:
     return total
 
 
-def _index_tensors(plan: Plan) -> dict[int, Tensor]:
+def index_tensors(plan: Plan) -> dict[int, Tensor]:
+    """The index tensors of a plan, by dimension of its view."""
     return {i: entry[1] for i, entry in enumerate(plan.layout) if isinstance(entry, tuple)}
 
 
@@ -291,110 +310,12 @@ def getitem(self: Tensor, index: Any) -> Tensor:
             [5, 3]]), tensor([4, 5]))
     """
     plan = read(self, index)
-    found = _index_tensors(plan)
+    found = index_tensors(plan)
     view = basic_view(self, plan, bool(found))
     if not found:  # True and False are masks without dimensions, and masks make copies
         return e.clone(view) if any(isinstance(entry, bool) for entry in plan.layout) else view
     view, indices = select_scalars(view, found)
     if not indices:
         return view
-    target = _target(view, indices)
+    target = target_of(view, indices)
     return ix.take(target.view, target.index, dim=target.dim)
-
-
-def _fitted(value: Any, dtype: Any, shape: Shape) -> Tensor:
-    """A value to be stored: cast, and broadcast without its leading extents of one."""
-    x = as_type(value, dtype) if is_tensor(value) else constant(value, dtype)
-    own = shape_of(x)
-    while len(own) > len(shape) and own[0] == 1:
-        own = own[1:]
-    if own != shape_of(x):
-        x = m.reshape(x, shape=own)
-    if own == shape:
-        return x
-    try:
-        return m.expand(x, shape=shape)
-    except RuntimeError:
-        raise RuntimeError(
-            f"shape mismatch: value tensor of shape {list(own)} cannot be broadcast to indexing "
-            f"result of shape {list(shape)}"
-        ) from None
-
-
-def put_back(view: Tensor, indices: dict[int, Tensor], value: Any, accumulate: bool) -> Tensor:
-    """``view`` with ``value`` written (or added) at index tensors: what ``view[...] = value`` makes."""
-    shape = shape_of(view)
-    indices = {
-        d: m.reshape(i, shape=(1,)) if not i.ndim and len(indices) > 1 else i
-        for d, i in indices.items()
-    }
-    target = _target(view, indices)
-    taken = shape_of(target.view)
-    place = (*taken[: target.dim], *shape_of(target.index), *taken[target.dim + 1 :])
-    stored = _fitted(value, view.dtype, place)
-    result = ix.put(target.view, target.index, stored, dim=target.dim, accumulate=accumulate)
-    result = m.reshape(result, shape=target.shape)
-    if target.order != tuple(range(len(shape))):
-        inverse = tuple(sorted(range(len(shape)), key=target.order.__getitem__))
-        result = m.permute(result, dims=inverse)
-    return result
-
-
-@function(namespace=False, method="__setitem__")
-def setitem(self: Tensor, index: Any, value: Any) -> None:
-    """Write ``value``, broadcast and cast, to the elements at ``index``.
-
-    Raises ``IndexError`` as reading does, ``RuntimeError`` when the value does not broadcast.
-
-    >>> import tracejit as tj
-    >>> x = tj.zeros(2, 2)
-    >>> x[0] = tj.tensor([1.0, 2.0])
-    >>> x[x == 0] = -1
-    >>> x
-    tensor([[ 1.,  2.],
-            [-1., -1.]])
-    """
-    if not is_tensor(value) and not isinstance(value, (bool, int, float, complex)):
-        value = _number(value)
-    if is_tensor(index) and index.dtype is dtypes.bool_ and _is_number(value) and index.ndim:
-        _fill_masked(self, _beside(index, self), value)
-        return
-    since = self._next_node()
-    plan = read(self, index)
-    found = _index_tensors(plan)
-    view = basic_view(self, plan, to_read=any(not i.ndim for i in found.values()))
-    view, indices = select_scalars(view, found)
-    if indices:
-        view._assign(put_back(view, indices, value, accumulate=False), since)
-    else:
-        refuse_overlap(view, (value,))
-        view._assign(_fitted(value, view.dtype, shape_of(view)), since)
-
-
-def _number(value: Any) -> Any:
-    if isinstance(value, (np.ndarray, list, tuple)):
-        array = np.asarray(value)
-        dtype = (
-            dtypes.get_default_dtype()
-            if array.dtype == np.float64
-            else dtypes.from_numpy(array.dtype)
-        )
-        return s.literal(values=tuple(array.ravel().tolist()), shape=array.shape, dtype=dtype)
-    if hasattr(value, "item"):
-        return value.item()
-    raise TypeError(f"can't assign a {type(value).__name__} to a tensor")
-
-
-def _is_number(value: Any) -> bool:
-    return not is_tensor(value) or value.ndim == 0
-
-
-def _fill_masked(x: Tensor, mask: Tensor, value: Any) -> None:
-    """A mask and one value need no positions: a selection says it all, whatever the mask holds."""
-    own, shape = shape_of(mask), shape_of(x)
-    if own != shape[: len(own)]:
-        read(x, mask)  # raises
-    since = x._next_node()
-    spread = m.reshape(mask, shape=own + (1,) * (len(shape) - len(own)))
-    stored = as_type(value, x.dtype) if is_tensor(value) else constant(value, x.dtype)
-    x._assign(e.where(spread, stored, x), since)

@@ -46,8 +46,9 @@ def is_mark(value: Value) -> bool:
     >>> is_mark(graph.body[0])
     True
     """
-    operands = value.value_operands
-    return value.op is overwritten and bool(operands) and operands[0].spec == value.spec
+    operands = value.operands  # the first may be a number
+    written = operands[0] if value.op is overwritten else None
+    return isinstance(written, Value) and written.spec == value.spec
 
 
 def _source(_: Rewriter, value: Value) -> Value | None:

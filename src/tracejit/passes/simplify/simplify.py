@@ -35,7 +35,8 @@ from ...ir.graph import Graph, Value
 from ...ops.movement import slice_scatter
 from ..products import joins
 from ..rewrite import Operand, Rewriter, Rule, Rules
-from .moves import MOVE_RULES, PartByPart, together
+from .moves import MOVE_RULES, together
+from .scatters import PartByPart
 from .views import VIEW_RULES
 
 

@@ -43,7 +43,7 @@ _HEAP_TYPE = 1 << 9
 #: What autograd leaves at a leaf: nothing that Python goes on with.
 _KEPT = frozenset({"_accumulate", "_unplaced"})
 #: What a view has of its own, which only autograd asks for.
-_OF_VIEWS = frozenset({"_chain", "_history", "_seen"})
+_OF_VIEWS = frozenset({"_steps", "_history", "_seen"})
 _SUSPENDED = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 
 

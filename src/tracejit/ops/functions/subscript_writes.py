@@ -1,0 +1,117 @@
+"""``x[index] = value``: what is written to views, to masks, and at index tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import dtypes
+from ...types import Shape
+from .. import elementwise as e
+from .. import indexing as ix
+from .. import movement as m
+from .. import source as s
+from ..overlaps import refuse_overlap
+from ..table import function
+from .common import Tensor, as_type, constant, is_tensor, shape_of
+from .scalar_positions import select_scalars
+from .subscript import basic_view, beside, index_tensors, read, target_of
+
+
+def _fitted(value: Any, dtype: Any, shape: Shape) -> Tensor:
+    """A value to be stored: cast, and broadcast without its leading extents of one."""
+    x = as_type(value, dtype) if is_tensor(value) else constant(value, dtype)
+    own = shape_of(x)
+    while len(own) > len(shape) and own[0] == 1:
+        own = own[1:]
+    if own != shape_of(x):
+        x = m.reshape(x, shape=own)
+    if own == shape:
+        return x
+    try:
+        return m.expand(x, shape=shape)
+    except RuntimeError:
+        raise RuntimeError(
+            f"shape mismatch: value tensor of shape {list(own)} cannot be broadcast to indexing "
+            f"result of shape {list(shape)}"
+        ) from None
+
+
+def put_back(view: Tensor, indices: dict[int, Tensor], value: Any, accumulate: bool) -> Tensor:
+    """``view`` with ``value`` written (or added) at index tensors: what ``view[...] = value`` makes."""
+    shape = shape_of(view)
+    indices = {
+        d: m.reshape(i, shape=(1,)) if not i.ndim and len(indices) > 1 else i
+        for d, i in indices.items()
+    }
+    target = target_of(view, indices)
+    taken = shape_of(target.view)
+    place = (*taken[: target.dim], *shape_of(target.index), *taken[target.dim + 1 :])
+    stored = _fitted(value, view.dtype, place)
+    result = ix.put(target.view, target.index, stored, dim=target.dim, accumulate=accumulate)
+    result = m.reshape(result, shape=target.shape)
+    if target.order != tuple(range(len(shape))):
+        inverse = tuple(sorted(range(len(shape)), key=target.order.__getitem__))
+        result = m.permute(result, dims=inverse)
+    return result
+
+
+@function(namespace=False, method="__setitem__")
+def setitem(self: Tensor, index: Any, value: Any) -> None:
+    """Write ``value``, broadcast and cast, to the elements at ``index``.
+
+    Raises ``IndexError`` as reading does, ``RuntimeError`` when the value does not broadcast.
+
+    >>> import tracejit as tj
+    >>> x = tj.zeros(2, 2)
+    >>> x[0] = tj.tensor([1.0, 2.0])
+    >>> x[x == 0] = -1
+    >>> x
+    tensor([[ 1.,  2.],
+            [-1., -1.]])
+    """
+    if not is_tensor(value) and not isinstance(value, (bool, int, float, complex)):
+        value = _number(value)
+    if is_tensor(index) and index.dtype is dtypes.bool_ and _is_number(value) and index.ndim:
+        _fill_masked(self, beside(index, self), value)
+        return
+    since = self._next_node()
+    plan = read(self, index)
+    found = index_tensors(plan)
+    view = basic_view(self, plan, to_read=any(not i.ndim for i in found.values()))
+    view, indices = select_scalars(view, found)
+    if indices:
+        view._assign(put_back(view, indices, value, accumulate=False), since)
+    else:
+        refuse_overlap(view, (value,))
+        view._assign(_fitted(value, view.dtype, shape_of(view)), since)
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, (np.ndarray, list, tuple)):
+        array = np.asarray(value)
+        dtype = (
+            dtypes.get_default_dtype()
+            if array.dtype == np.float64
+            else dtypes.from_numpy(array.dtype)
+        )
+        return s.literal(values=tuple(array.ravel().tolist()), shape=array.shape, dtype=dtype)
+    if hasattr(value, "item"):
+        return value.item()
+    raise TypeError(f"can't assign a {type(value).__name__} to a tensor")
+
+
+def _is_number(value: Any) -> bool:
+    return not is_tensor(value) or value.ndim == 0
+
+
+def _fill_masked(x: Tensor, mask: Tensor, value: Any) -> None:
+    """A mask and one value need no positions: a selection says it all, whatever the mask holds."""
+    own, shape = shape_of(mask), shape_of(x)
+    if own != shape[: len(own)]:
+        read(x, mask)  # raises
+    since = x._next_node()
+    spread = m.reshape(mask, shape=own + (1,) * (len(shape) - len(own)))
+    stored = as_type(value, x.dtype) if is_tensor(value) else constant(value, x.dtype)
+    x._assign(e.where(spread, stored, x), since)

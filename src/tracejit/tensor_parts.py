@@ -1,0 +1,128 @@
+"""``x[index]`` and ``x[index] = value`` where nothing but the memory is concerned: no gradients, nobody who listens.
+
+What is indexed by integers, slices and ``...`` is NumPy's view. All else, every error among it, is up to the
+published functions, which know what PyTorch does.
+"""
+
+from __future__ import annotations
+
+from types import EllipsisType
+from typing import Any
+
+import numpy as np
+
+from .cuda.arrays import address_of
+from .modes import MODES
+from .ops.table import METHODS
+from .tensor_core import PartSteps, TensorCore
+
+#: What shows a part of a tensor, and no copy.
+_BASIC = frozenset({int, slice, EllipsisType})  # not None, where NumPy has strides of its own
+#: Numbers that are written as they are, by the code of the dtype: others may be errors, or become infinite.
+_FLOATS = {"f": 1e30, "d": 1e300}
+_BOUNDS = {float: _FLOATS, int: {**_FLOATS, "i": 1 << 31, "l": 1 << 63}}
+
+
+class PartMethods(TensorCore):
+    """Reading and writing parts."""
+
+    __slots__ = ()
+
+    def __getitem__(self, index: Any) -> Any:
+        """The elements at ``index``: a view for integers, slices, None and ``...``, else a copy.
+
+        Raises ``IndexError`` for indices out of range, too many indices, and indices of other types.
+
+        >>> import tracejit as tj
+        >>> x = tj.arange(6).reshape(2, 3)
+        >>> x[0, 1:], x[:, [2, 0]]
+        (tensor([1, 2]), tensor([[2, 0],
+                [5, 3]]))
+        """
+        part = self._part(index)
+        if part is None:
+            return METHODS["__getitem__"](self, index)
+        found = self._wrap(part)
+        found._shows(self, PartSteps(self._steps, self._array.shape, index))
+        return found
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Write ``value``, broadcast and cast, to the elements at ``index``.
+
+        Raises ``IndexError`` as reading does, ``RuntimeError`` when the value does not broadcast.
+
+        >>> import tracejit as tj
+        >>> x = tj.zeros(2, 2)
+        >>> x[0] = tj.tensor([1.0, 2.0])
+        >>> x[1, 0] = -1
+        >>> x
+        tensor([[ 1.,  2.],
+                [-1.,  0.]])
+        """
+        part = self._part(index)
+        if part is None or not self._write_part(part, value):
+            METHODS["__setitem__"](self, index, value)
+
+    def _part(self, index: Any) -> Any:
+        """NumPy's view of a part; None where that does not say it all."""
+        if not self._is_mere_memory():
+            return None
+        array: Any = self._array
+        items = index if type(index) is tuple else (index,)
+        if not _BASIC.issuperset(map(type, items)):
+            return None
+        for item in items:
+            if type(item) is slice and item.step is not None and not _is_step(item.step):
+                return None
+        try:
+            part = array[index]
+            if type(part) is not np.ndarray:  # NumPy's number, if there is no dimension left
+                part = array[(*items, ...)]
+        except (IndexError, TypeError, ValueError):  # which has another text
+            return None
+        return part
+
+    def _is_mere_memory(self) -> bool:
+        """Is this a NumPy array and nothing more to anybody, at present?"""
+        base, modes = self._base, MODES
+        return (
+            type(self._array) is np.ndarray
+            and modes.recorder is None
+            and modes.builder is None
+            and not self._requires_grad
+            and (base is None or not base._requires_grad)
+        )
+
+    def _write_part(self, part: Any, value: Any) -> bool:
+        """Write ``value`` to a part of the memory; False where more than memory is concerned."""
+        if (self._inference and not MODES.inference) or not part.flags.writeable:
+            return False
+        kind = type(value)
+        if kind is float or kind is int:
+            bound = _BOUNDS[kind].get(part.dtype.char)
+            if bound is None or not -bound < value < bound:
+                return False
+        elif kind is type(self):
+            source = value._array
+            if (
+                type(source) is not np.ndarray
+                or value._requires_grad
+                or source.dtype is not part.dtype
+            ):
+                return False
+            if source.shape != part.shape and source.ndim:
+                return False
+            if value._writes is self._writes:
+                same = source.strides == part.strides and source.shape == part.shape
+                if not same or address_of(source) != address_of(part):
+                    return False
+            value = source
+        else:
+            return False
+        part[...] = value
+        self._writes.value += 1
+        return True
+
+
+def _is_step(step: Any) -> bool:
+    return type(step) is int and step > 0
