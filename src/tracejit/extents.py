@@ -60,7 +60,7 @@ class Extents:
         self.equal: dict[
             int, int
         ] = {}  # from symbols to earlier ones that they were found equal to
-        self.decisions: dict[tuple[Terms, str], Decision] = {}
+        self.decisions: dict[tuple[int, str], Decision] = {}  # by extent, as objects, and relation
         self._interned: dict[Terms, Extent] = {}
         self._made: dict[Any, Any] = {}
 
@@ -134,7 +134,7 @@ class Extents:
             return outcome
         if relation == "==" and extent.terms[0][1] < 0:  # one form for both
             extent = -extent
-        key = (extent.terms, relation)
+        key = (id(extent), relation)
         if key not in self.decisions:
             self.decisions[key] = Decision(extent, relation, outcome)
             if outcome and relation == "==" and not extent.is_told:
@@ -257,7 +257,7 @@ class Extent(PlainNumber):
     def __eq__(self, other: object) -> Any:
         if type(other) is not Extent and not isinstance(other, (int, float)):
             return NotImplemented
-        if type(other) is Extent and other.terms == self.terms and other.scope is self.scope:
+        if other is self:
             return True
         return _compare(self, other, "==")
 
@@ -305,11 +305,13 @@ def _binary(operator: str, a: Any, b: Any) -> Any:
         a, b = settled(a), settled(b)
         return OPERATORS[operator](a, int(b) if type(a) is type(b) is Extent else b)
     other = b if first else a
-    if is_varying(other) or isinstance(other, float):  # before it is looked up: 2.0 equals 2
-        return OPERATORS[operator](*(x.as_number() if type(x) is Extent else x for x in (a, b)))
-    if type(other) is not Extent and not isinstance(other, int):
-        return NotImplemented
-    key = (operator, a.terms if first else a, b.terms if second else b)
+    if type(other) is not Extent and type(other) is not int:
+        if is_varying(other) or isinstance(other, float):  # before it is looked up: 2.0 equals 2
+            return OPERATORS[operator](*(x.as_number() if type(x) is Extent else x for x in (a, b)))
+        if not isinstance(other, int):
+            return NotImplemented
+    # Equal extents of a scope are one object, which says in less time than its terms which it is.
+    key = (operator, id(a) if first else a, id(b) if second else b, first, second)
     found = scope._made.get(key)
     if found is not None:
         return found

@@ -74,7 +74,9 @@ PROGRAMS = {
 
 def arguments(program, size):
     rng = np.random.default_rng(size)
-    return [tj.tensor(rng.uniform(0.5, 1.5, shape).astype("f4")) for shape in PROGRAMS[program](size)]
+    return [
+        tj.tensor(rng.uniform(0.5, 1.5, shape).astype("f4")) for shape in PROGRAMS[program](size)
+    ]
 
 
 def leaves(result):
@@ -97,7 +99,9 @@ def operations(program, size):
     args = arguments(program, size)
     compiled(*args)
     compiled(*args)
-    return sum(int(n) for n in re.findall(r"^ +(\d+) operations", str(compiled.explain()), re.MULTILINE))
+    return sum(
+        int(n) for n in re.findall(r"^ +(\d+) operations", str(compiled.explain()), re.MULTILINE)
+    )
 
 
 @pytest.mark.parametrize("program", [filter_columns, sweeps], ids=lambda f: f.__name__)
@@ -121,7 +125,9 @@ def test_random_writes_and_reads_in_turn(seed):
     for _ in range(int(rng.integers(1, 4))):
         moves = [int(m) for m in rng.integers(-1, 2, 4)]
         offsets = [int(o) for o in rng.integers(0, size, 4)]
-        steps.append((rng.random() < 0.5, moves, offsets, rng.random() < 0.3, float(rng.uniform(-1, 1))))
+        steps.append(
+            (rng.random() < 0.5, moves, offsets, rng.random() < 0.3, float(rng.uniform(-1, 1)))
+        )
     view, shows = rng.random() < 0.3, int(rng.integers(0, 3))
 
     def part(x, t, move, offset, rows):
@@ -133,7 +139,10 @@ def test_random_writes_and_reads_in_turn(seed):
         kept = []
         for t in range(rounds):
             for rows, moves, offsets, augmented, factor in steps:
-                read = a[part(a, t, moves[0], offsets[0], rows)] * factor + b[part(b, t, moves[1], offsets[1], rows)]
+                read = (
+                    a[part(a, t, moves[0], offsets[0], rows)] * factor
+                    + b[part(b, t, moves[1], offsets[1], rows)]
+                )
                 place = part(b, t, moves[2], offsets[2], rows)
                 if augmented:
                     b[place] += read

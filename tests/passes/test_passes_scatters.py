@@ -60,7 +60,10 @@ def test_what_rounds_read_of_the_one_before_is_what_that_wrote():
     assert "slice_scatter" not in names(found)
     assert names(found).count("cat") == 1
     shown = [v for v in found.values if v.op.name == "slice"]
-    assert {v.value_operands[0].op for v in shown} <= {None, full}  # the input, and what was there first
+    assert {v.value_operands[0].op for v in shown} <= {
+        None,
+        full,
+    }  # the input, and what was there first
 
 
 def test_slices_far_behind_are_read_from_what_was_written_part_by_part():
