@@ -57,9 +57,7 @@ class Extents:
     def __init__(self) -> None:
         self.symbols: Any = []
         self.functions: dict[str, Callable[..., Any]] = {}
-        self.equal: dict[
-            int, int
-        ] = {}  # from symbols to earlier ones that they were found equal to
+        self.equal: dict[int, int] = {}  # from symbols to earlier ones found equal to them
         self.decisions: dict[tuple[int, str], Decision] = {}  # by extent, as objects, and relation
         self._interned: dict[Terms, Extent] = {}
         self._made: dict[Any, Any] = {}

@@ -177,6 +177,8 @@ class CompiledFunction(Keeping, Inspection, Copies):
         result = self._eager(args, kwargs)
         if isinstance(end, Refused):
             self._explain(f"compiled code refused its input ({end}), and eager execution did not")
+            if self.plans.refused():
+                self._forget(entry)
         return result
 
     def _ended(

@@ -20,6 +20,7 @@ from ..runtime.blas import is_gemm
 from ..runtime.launcher import Loop, Step, rows
 from ..runtime.machine_code.kernels import Kernel, original
 from ..runtime.native.launcher_ir import HEADER_WORDS, STEP_WORDS
+from ..runtime.plan.factors import FactorStep
 from ..runtime.plan.records import HostCall
 from ..runtime.program import Program
 from ..runtime.taps import TapStep
@@ -122,6 +123,9 @@ def _work(step: Step, kernels: Iterator[tuple[int, Kernel, int]], program: Progr
         return _product(step, program)
     if isinstance(step, TapStep):
         return _taps(step)
+    if isinstance(step, FactorStep):
+        read, written = step.moved
+        return Work(step.name, "kernel", ((read, read),), (written,), (), False)
     address = original(program.bound([step.fn_address])[0])
     found = next((k for k in kernels if k[0] == address), None)
     if found is None:

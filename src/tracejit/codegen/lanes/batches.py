@@ -31,6 +31,8 @@ class Batch:
     first: str
     count: str
     scratch: str
+    #: Where it is noted that a member needs an exception, in kernels that fail then.
+    failed: str = ""
 
     @property
     def f(self) -> FunctionText:
@@ -72,10 +74,12 @@ def batch_module(
     numbers: int,
     write: Callable[[Batch], None],
     given: Kind | None = None,
+    checked: bool = False,
 ) -> str:
     """The module with a kernel over tiles; its arguments: arrays, numbers, how many members, vectors of scratch memory.
 
-    What is put back has elements ``given`` by another kind, if there is one, with as many lanes.
+    What is put back has elements ``given`` by another kind, if there is one, with as many lanes. Where it is
+    ``checked``, the last array is left out, and what ``write`` says through ``failed`` is returned.
 
     >>> kind = Kind("f32", Machine(64, 8, 3))
     >>> batch_module(kind, "nothing", 1, 0, lambda batch: None).count("@nothing(")
@@ -83,14 +87,19 @@ def batch_module(
     """
     given = given or kind
     f = inner(kind, f"i32 @{symbol}(ptr %args, i64 %lo, i64 %hi, i64 %worker)")
+    arrays -= checked
     words = [f.make(f"load ptr, ptr {f.at('%args', i, 'i64')}") for i in range(arrays)]
+    words += ["null"] * checked
     words += [f.word("%args", arrays + i) for i in range(numbers)]
+    failed = f.make("alloca i32, align 4") if checked else ""
+    if checked:
+        f.add(f"store i32 0, ptr {failed}")
     count, vectors = (f.word("%args", arrays + numbers + i) for i in range(2))
     scratch = f.make(f"alloca {given.vector}, i64 {vectors}, align 64")
     with f.loop("%lo", "%hi") as tile:
         first = f.product(tile, kind.lanes)
-        write(Batch(Lanes(f, kind), words, first, count, scratch))
-    f.add("ret i32 0")
+        write(Batch(Lanes(f, kind), words, first, count, scratch, failed))
+    f.add(f"ret i32 {f.make(f'load i32, ptr {failed}') if checked else 0}")
     more = _MORE.format(v=kind.vector, s=kind.suffix)
     kinds = (kind, given, _narrow(kind), _narrow(given))
     declared = dict.fromkeys(line for k in kinds for line in declarations(k).splitlines())

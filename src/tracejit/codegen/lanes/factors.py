@@ -37,8 +37,12 @@ class Odd:
         self.sum.set(truth.choose(no_number, so_far))
 
     def note(self, batch: Batch, array: str) -> None:
-        """Write a one for each such matrix, a zero for the others."""
+        """Write a one for each such matrix, a zero for the others; or say that there is one."""
         odd = self.sum.get().is_not("eq", self.t.number(0.0))
+        if batch.failed:
+            with batch.f.when(odd.anywhere()):
+                batch.f.add(f"store i32 1, ptr {batch.failed}")
+            return
         found = odd.choose(self.t.number(1.0), self.t.number(0.0))
         at = batch.f.at(array, batch.first, self.t.kind.scalar)
         batch.f.add(f"store {self.t.kind.vector} {found.ref}, ptr {at}, align {self.t.kind.nbytes}")

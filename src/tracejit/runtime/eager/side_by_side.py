@@ -61,22 +61,13 @@ def _grain(elements: int) -> int:
 @cache
 def _table(name: str, dtype: str, grain: int) -> Any:
     """A program of one step whose arguments are its slots, and the number of tiles the last of them."""
-    from ...codegen.lanes.kernels import KERNELS
+    from ..lanes import arguments_of, lane_code
     from ..launcher import Step, build_table
+    from ..machine_code.vector_modules import address
 
-    arrays, numbers, _ = KERNELS[name]
-    arguments = [(slot, 0) for slot in range(arrays + numbers + 2)]
-    return build_table([Step(_address(name, dtype), arguments, (len(arguments), 0), grain)])
-
-
-@cache
-def _address(name: str, dtype: str) -> int:
-    from ...codegen.lanes.kernels import lane_module
-    from ...codegen.products.vector_machine import vector_machine
-    from ..machine_code.vector_modules import VectorModule, address
-
-    machine: Any = vector_machine()
-    return address(VectorModule(f"tracejit_many_{name}", lane_module(name, dtype, machine)))
+    arguments = [(slot, 0) for slot in range(sum(arguments_of(name)) + 2)]
+    code = address(lane_code(name, dtype))
+    return build_table([Step(code, arguments, (len(arguments), 0), grain)])
 
 
 set_side_by_side(run)

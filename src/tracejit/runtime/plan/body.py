@@ -28,6 +28,7 @@ class BodyPlanner(Planner):
         targets: Sequence[Slot],
     ) -> None:
         self.parent = parent
+        self.may_refuse = parent.may_refuse
         legal, layouts = legalize(graph, strides, self.products.levels, self.products.dtypes)
         placed = place_moves(distinct_outputs(legal), layouts, self.products)
         self.graph, self.layouts = placed.graph, placed.layouts

@@ -8,6 +8,7 @@ the round becomes the increment of a native loop, so a program does not grow wit
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...extents import Extent, Extents
@@ -198,4 +199,4 @@ def _in_rounds(step: Step, rounds: Rounds, grain: Any) -> Step:
         first, each, odd = rounds.split(word)
         arguments.append((slot, first))
         increments.append((each, odd))
-    return Step(step.fn_address, arguments, step.extent, grain, step.flags, increments)
+    return replace(step, args=arguments, grain=grain, increments=increments)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...codegen.cpu.along import goes_along, write_along
@@ -13,74 +12,35 @@ from ...codegen.cpu.scatter import scatters, write_scatter
 from ...codegen.equal_groups import EqualGroups
 from ...codegen.kernel import KernelCode, Number, Pointer, Scratch
 from ...codegen.nest import Layout, index_source
-from ...extents import is_symbolic
 from ...ir.graph import Graph, Value
 from ...ir.loops import is_loop, part, split_operands
 from ...passes.fusion.fusion import fuse
-from ...passes.fusion.groups import Call, Group, Schedule, root
+from ...passes.fusion.groups import Call, Group, root
 from ...passes.gradient.recompute import recompute
 from ...sizes import largest
-from ...types import Shape, TensorType
+from ...types import Shape
 from ..ahead import Ahead
 from ..assembly import Placed, assemble
 from ..blas import find_blas
-from ..launcher import COARSE, Loop, Step, for_workers, is_other_form
+from ..launcher import COARSE, Loop, Step, for_workers
 from ..machine_code import kernels
 from ..streaming import function_address
 from ..tiled.tile_runs import TileRun, find_tile_runs
 from ..tiled.tiles import FIRST_WINDOW
 from .arena import Arena, aligned
 from .assembly import is_fusible, place_moves
+from .factors import is_factored, plan_factors
 from .loops import as_it_is, carried_values, parts_of, plan_loop
 from .modules import missing_modules
 from .overwrite import overwrites
 from .products import plan_product
-from .records import Constant, HostCall, HostOperand, Products, Slot
+from .records import Constant, HostCall, HostOperand, Plan, Products, Slot
 from .taps import is_taps, plan_taps
 from .tiles import plan_run
 from .views import PRODUCTS, Layouts, legalize, matrix_layout
 
 if TYPE_CHECKING:
     from .body import BodyPlanner
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Everything a program needs: native steps with slots, host calls between them, buffers."""
-
-    legal: Graph  # with views that memory allows
-    graph: Graph  # and with memory for what is moved
-    schedule: Schedule
-    kernels: tuple[kernels.Kernel, ...]
-    items: tuple[Step | Loop | HostCall, ...]
-    inputs: tuple[Value, ...]
-    output_slots: tuple[Slot, ...]
-    output_types: tuple[TensorType, ...]
-    packed_inputs: frozenset[int]
-    pack_bytes: int
-    arena_bytes: int
-    hosts: int
-    constants: tuple[Constant, ...]
-    late: tuple[Slot, ...]
-    device: int = -1  # the number of the GPU it is for, -1 for the host
-    refuses: bool = False  # may a kernel on a device refuse its input?
-    checked: int = 0  # the items before it are queued when it is asked whether one did
-
-    @property
-    def has_arena(self) -> bool:
-        """Does it need memory for temporaries?"""
-        return is_symbolic(self.arena_bytes) or self.arena_bytes > 0
-
-    @property
-    def has_pack(self) -> bool:
-        """Does it return a pack?"""
-        return any(slot.kind == "pack" for slot in self.output_slots)
-
-    @property
-    def launches(self) -> int:
-        """Native steps per call; on a device, the forms of a kernel of which one launches itself count once."""
-        steps = [i for i in self.items if not isinstance(i, HostCall)]
-        return sum(self.device < 0 or not is_other_form(i) for i in steps)
 
 
 class Planner:
@@ -90,6 +50,7 @@ class Planner:
     #: May steps run together, tile by tile; can kernels reduce columns beside rows?
     tiles = across = True
     seen_by_host = staticmethod(as_it_is)  # the end of an open loop, as the launcher can look at it
+    may_refuse = False  # may the program find that it cannot serve a call?
     held: list[Any] | None = None  # owners of memory to be given back after a run of steps
 
     def __init__(
@@ -319,6 +280,8 @@ class Planner:
             self.items.append(step)
         elif is_taps(value):
             plan_taps(self, value)
+        elif self.may_refuse and is_factored(value):
+            plan_factors(self, value)
         elif scatters(value):
             self.plan_scatter(value)
         elif goes_along(value):
@@ -360,14 +323,18 @@ class Planner:
         """A product as a step of its own when its operands lie as BLAS can read them."""
         return plan_product(self, value)
 
+    def where(self, value: Value) -> tuple[int, int]:
+        """The address of an operand."""
+        layout = self.layouts(value)
+        return self.argument(self.slots[layout.root], layout.offset * value.spec.dtype.itemsize)
+
     def matrix(self, value: Value, batch: Shape) -> tuple[tuple[int, int], int, bool, Any] | None:
         """Address, leading dimension, transposition and batch stride of an operand, None when BLAS cannot read it."""
         layout, levels = self.layouts(value), self.products.levels
         found = matrix_layout(value.spec.shape, layout.strides, batch, levels)
         if found is None:
             return None
-        address = self.argument(self.slots[layout.root], layout.offset * value.spec.dtype.itemsize)
-        return address, *found
+        return self.where(value), *found
 
 
 def make_plan(
@@ -377,12 +344,14 @@ def make_plan(
     pack: Collection[int] = (),
     packed_inputs: Mapping[int, int] | None = None,
     device: int = -1,
+    may_refuse: bool = False,
 ) -> Plan:
     """Plan ``graph`` for inputs with these strides (in elements), on the host or the GPU of number ``device``.
 
     ``overwrite`` maps output positions to input positions whose memory may take the result; ``Plan.output_slots`` tells
     where that was legal (the slot is then the input's). Outputs at positions ``pack`` share one block, the *pack*;
-    ``packed_inputs`` are inputs that lie in such a block, at these offsets in bytes.
+    ``packed_inputs`` are inputs that lie in such a block, at these offsets in bytes. With ``may_refuse``, steps may end
+    the program where they cannot serve what they are given.
 
     >>> from tracejit.ir import parse
     >>> graph = parse("graph f(x: f32[8]) { %0: f32[8] = exp(x) %1: f32[8] = add(%0, x) return %1 }")
@@ -394,7 +363,9 @@ def make_plan(
 
         given = (overwrite or {}, pack, packed_inputs or {}, device)
         return DevicePlanner(graph, input_strides, *given).run()
-    return Planner(graph, input_strides, overwrite or {}, pack, packed_inputs or {}).run()
+    planner = Planner(graph, input_strides, overwrite or {}, pack, packed_inputs or {})
+    planner.may_refuse = may_refuse
+    return planner.run()
 
 
 __all__ = ["KernelCode", "Plan", "make_plan"]

@@ -1,15 +1,21 @@
-"""What plans are made of besides native steps: places of values, calls of ops' own bodies, constants."""
+"""What plans are made of besides native steps: places of values, calls of ops' own bodies, constants; and plans."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...dtypes import int64
-from ...ir.graph import Value
+from ...extents import is_symbolic
+from ...ir.graph import Graph, Value
 from ...ops.table import Op
 from ...types import Shape, TensorType
+from ..launcher import Loop, Step, is_other_form
+
+if TYPE_CHECKING:
+    from ...passes.fusion.groups import Schedule
+    from ..machine_code.kernels import Kernel
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,45 @@ class Constant:
 
     op: Op
     attributes: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything a program needs: native steps with slots, host calls between them, buffers."""
+
+    legal: Graph  # with views that memory allows
+    graph: Graph  # and with memory for what is moved
+    schedule: Schedule
+    kernels: tuple[Kernel, ...]
+    items: tuple[Step | Loop | HostCall, ...]
+    inputs: tuple[Value, ...]
+    output_slots: tuple[Slot, ...]
+    output_types: tuple[TensorType, ...]
+    packed_inputs: frozenset[int]
+    pack_bytes: int
+    arena_bytes: int
+    hosts: int
+    constants: tuple[Constant, ...]
+    late: tuple[Slot, ...]
+    device: int = -1  # the number of the GPU it is for, -1 for the host
+    refuses: bool = False  # may a kernel on a device refuse its input?
+    checked: int = 0  # the items before it are queued when it is asked whether one did
+
+    @property
+    def has_arena(self) -> bool:
+        """Does it need memory for temporaries?"""
+        return is_symbolic(self.arena_bytes) or self.arena_bytes > 0
+
+    @property
+    def has_pack(self) -> bool:
+        """Does it return a pack?"""
+        return any(slot.kind == "pack" for slot in self.output_slots)
+
+    @property
+    def launches(self) -> int:
+        """Native steps per call; on a device, the forms of a kernel of which one launches itself count once."""
+        steps = [i for i in self.items if not isinstance(i, HostCall)]
+        return sum(self.device < 0 or not is_other_form(i) for i in steps)
 
 
 def may_lie_on_the_host(value: Value) -> bool:

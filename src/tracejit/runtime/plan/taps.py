@@ -169,17 +169,11 @@ def _numbers(given: list[Any]) -> list[tuple[int, Any]]:
     return [(-1, number) for number in given]
 
 
-def _address(planner: Planner, value: Value) -> tuple[int, int]:
-    layout = planner.layouts(value)
-    slot = planner.slots[layout.root]
-    return planner.argument(slot, layout.offset * value.spec.dtype.itemsize)
-
-
 def _bias(planner: Planner, value: Value) -> tuple[tuple[int, int], int]:
     """Where a number for each row is, and 1 if there is one."""
     if len(value.value_operands) < 3:
         return (-1, 0), 0
-    return _address(planner, value.value_operands[2]), 1
+    return planner.where(value.value_operands[2]), 1
 
 
 def _ends(value: Value) -> tuple[int, int]:
@@ -205,7 +199,7 @@ def _many(planner: Planner, value: Value, seen: Seen) -> None:
     assert op is not None
     memory, lie, places = _memory(planner, value, seen)
     scratch = _Scratch(planner, value, scratch_bytes(op.name, dtype.short, work.count))
-    given: list[tuple[int, Any]] = [memory, _address(planner, other)]
+    given: list[tuple[int, Any]] = [memory, planner.where(other)]
     (p2, p1, p0), steps = _box(seen.counts, tuple(lie[2:]))
     first, second = planner.layouts(other).strides[:2]
     numbers = [*_sizes(value), p2, p1, p0, *lie[:2], *steps, first, second]
@@ -240,7 +234,7 @@ def _memory(
         steps = [s * n for s, n in zip(strides, seen.stride, strict=True)]
         first = sum(s * n for s, n in zip(strides, seen.low, strict=True))
         places = [first + place for place in _places(seen, layout.strides)]
-        return _address(planner, x), [*layout.strides[:2], *steps], places
+        return planner.where(x), [*layout.strides[:2], *steps], places
     width = seen.counts[2] + seen.shift
     row = seen.phases * width
     planes, lines = (
@@ -252,7 +246,7 @@ def _memory(
     nbytes = samples * channels * total * x.spec.dtype.itemsize
     offset = planner.arena.take(nbytes, (value, "memory"))
     memory = planner.argument(Slot("arena", 0, offset), 0)
-    words = [_address(planner, x), memory]
+    words = [planner.where(x), memory]
     numbers = [samples, channels, *seen.words(layout.strides), planes, lines, width, seen.phases]
     words += _numbers(numbers)
     sizes = (samples * channels * planes, lines, row)
@@ -318,7 +312,7 @@ def _few_products(planner: Planner, value: Value, seen: Seen) -> None:
     wm, wc = layout.strides[:2]
     z2, z1, z0 = _filled(value.spec.shape[2:], 1) if _is_spread(value) else seen.counts
     factors = _weight_places(weight, layout)
-    words = [_address(planner, x), _address(planner, weight), bias]
+    words = [planner.where(x), planner.where(weight), bias]
     words += [planner.argument(planner.slots[value], 0), scratch.word]
     numbers = [scratch.each, *_sizes(value), *seen.counts, piece.strip, piece.span]
     numbers += seen.words(xs)
@@ -348,7 +342,7 @@ def _few_weights(planner: Planner, value: Value, seen: Seen) -> None:
     nbytes = few_weight_bytes(dtype.short, seen, piece, taps, work.rows)
     scratch = _Scratch(planner, value, nbytes)
     splits = splits_of(work.groups * channels, taps)
-    words = [_address(planner, x), _address(planner, y)]
+    words = [planner.where(x), planner.where(y)]
     words += [planner.argument(planner.slots[value], 0), scratch.word]
     numbers = [scratch.each, *_sizes(value), *seen.counts, piece.strip, piece.span]
     numbers += seen.words(planner.layouts(x).strides)

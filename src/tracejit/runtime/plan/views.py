@@ -14,6 +14,7 @@ from ...ops.table import Contraction, Movement
 from ...passes.fusion.groups import is_constant, is_view
 from ...passes.simplify.liveness import live_part
 from ...types import Shape
+from .factors import is_dense, is_factored
 from .taps import is_read, is_taps
 
 
@@ -160,6 +161,14 @@ def _readable(
             if is_read(value, number, layouts(x).strides)
             else builder.emit(elementwise.clone, (x,), {}, value.line)
             for number, x in enumerate(value.value_operands)
+        )
+        return Value(value.spec, value.op, found, value.attributes, line=value.line)
+    if isinstance(value.op, Contraction) and is_factored(value):
+        found = tuple(
+            x
+            if is_dense(x, layouts(x).strides)
+            else builder.emit(elementwise.clone, (x,), {}, value.line)
+            for x in value.value_operands
         )
         return Value(value.spec, value.op, found, value.attributes, line=value.line)
     if not isinstance(value.op, Contraction) or value.op.name != "matmul":

@@ -15,6 +15,7 @@ from ...ops.table import Contraction, Movement
 from ...passes.loops.loops import prepare
 from ...passes.loops.optimize import restructure_loops
 from ...runtime.plan.assembly import is_fusible
+from ...runtime.plan.factors import is_factored
 from ...runtime.plan.pieces import is_move
 from ..recording.inputs import Signature
 from ..tree.tree import Leaf, Segment, path_graph
@@ -128,6 +129,8 @@ def is_native(value: Value) -> bool:
         return True
     if isinstance(value.op, Contraction) and value.op.name == "matmul":
         return value.spec.dtype.short in ("f32", "f64")
+    if isinstance(value.op, Contraction) and is_factored(value):
+        return True
     return is_fusible(value) or value.op in RULE_OPS  # of which none is left by then
 
 

@@ -27,6 +27,8 @@ from .tree import Leaf, Segment, is_rolled, late_values, needs_of_leaf, path_gra
 MAX_VARIANTS = 16
 #: Plans of a structure before sizes count as varying: then nothing is made for one of them only.
 MAX_SPECIAL = 2
+#: Calls that may be refused, though eager code serves them, before programs are made that refuse none.
+MOST_REFUSALS = 2
 #: Structures remembered per function.
 MAX_STRUCTURES = 256
 
@@ -114,6 +116,8 @@ class PlanStore:
         self.settles = True  # may rounds that are like others be left out of recordings?
         self.seen = Seen()  # what earlier recordings tell about loops
         self.marks: dict[tuple[bool, ...], None] = {}  # which numbers are sizes in rolled trees
+        self.may_refuse = True  # False once calls were refused that eager code then served
+        self.refusals = 0
         self.rolls = True  # False once a loop of the function turned out to be none for native code
 
     def look_up(
@@ -136,6 +140,15 @@ class PlanStore:
         found = structure_of(root, signature, strides, wants)
         return found, self.find(found)
 
+    def refused(self) -> bool:
+        """Another call was refused that eager code served. True where plans are made anew, so that none is any more."""
+        self.refusals += 1
+        if self.refusals < MOST_REFUSALS or not self.may_refuse:
+            return False
+        self.may_refuse = False
+        self.known.clear()
+        return True
+
     def find(self, found: Structure) -> TreePlan | None:
         """A plan for this structure and these sizes."""
         for plan in self.known.get(found.key, ()):
@@ -155,6 +168,7 @@ class PlanStore:
         tree.scope.vary = len(self.known.get(found.key, ())) >= MAX_SPECIAL
         rolled = is_rolled(root)
         tree.scope.few = rolled
+        tree.may_refuse = self.may_refuse
         plan = tree.plan(root, strides, found, wants)
         self._keep(found, plan)
         if rolled:
@@ -195,6 +209,7 @@ class SymbolicTree:
         self.root = Segment()
         self.lock = renewed_rlock()
         self.whole = True  # False while it grows, and ever after when that was interrupted
+        self.may_refuse = True  # may programs find that they cannot serve a call?
         self.gave_up = False  # were there branches whose sizes are of no interest any more?
 
     def plan(
@@ -234,6 +249,7 @@ class SymbolicTree:
                 self.signature.device,
                 self.signature.graphs,
             )
+            compiler.may_refuse = self.may_refuse
             plan = compiler.run(self.root, list(inputs))
             decided = [*self.decisions, *compiler.decisions]
             decided += [d for leaf in leaves if leaf.backward for d in leaf.backward.decisions]

@@ -136,11 +136,12 @@ def compile_graph(
     packed: Mapping[Value, int] | None = None,
     overwrite: Mapping[Value, Value] | None = None,
     device: int = -1,
+    may_refuse: bool = False,
 ) -> tuple[Graph, Plan, list[Value]]:
     """Optimise and plan a piece; returns also which of ``inputs`` it still reads (packed ones left out).
 
     ``pack`` are outputs to be packed, ``packed`` inputs with their offsets in a pack; ``overwrite`` maps outputs to
-    inputs whose memory they may take.
+    inputs whose memory they may take. With ``may_refuse``, its program may find that it cannot serve a call.
     """
     graph = run_passes(with_inputs(name, inputs, statements, outputs), device=device)
     used = _used_inputs(graph)
@@ -162,6 +163,7 @@ def compile_graph(
         [i for i, v in enumerate(outputs) if v in pack],
         {i: offsets[old] for i, (old, _) in enumerate(kept) if old in offsets},
         device,
+        may_refuse,
     )
     return graph, plan, [old for old, _ in kept if old not in offsets]
 
@@ -204,6 +206,8 @@ def _used_inputs(graph: Graph) -> set[Value]:
 
 class TreeCompiler:
     """Plans every segment of a tree of symbolic values."""
+
+    may_refuse = True  # may programs find that they cannot serve a call?
 
     def __init__(
         self,
@@ -305,6 +309,7 @@ class TreeCompiler:
                     None,
                     overwrite,
                     self.device,
+                    self.may_refuse,
                 )
             graph, plan, kept = made
             segment.built = (
