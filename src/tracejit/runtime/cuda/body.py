@@ -26,10 +26,11 @@ class DeviceBodyPlanner(BodyPlanner, DevicePlanner):
         strides: Sequence[Shape],
         slots: Sequence[Slot],
         targets: Sequence[Slot],
+        carried: int,
     ) -> None:
         self.device, self.around, self.ahead = parent.device, parent, parent.ahead
         self.statuses = self.refusing = 0
-        BodyPlanner.__init__(self, parent, graph, strides, slots, targets)
+        BodyPlanner.__init__(self, parent, graph, strides, slots, targets, carried)
 
     def plan_host(self, value: Value) -> None:
         """Kernels of their own; other library calls have no place in a native loop."""

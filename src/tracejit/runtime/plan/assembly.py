@@ -44,6 +44,7 @@ from ...passes.gradient.recompute import Order
 from ...passes.simplify.liveness import live_part
 from ...types import Shape
 from ..assembly import Placed, assemble
+from .in_place import Changes, is_change
 from .pieces import Piece, Place, is_move, on_ground, over_base, pieces_of
 from .records import Products
 from .taps import is_taps, is_written
@@ -56,19 +57,23 @@ def is_fusible(value: Value) -> bool:
 
 
 def place_moves(
-    legal: Graph, layouts: Layouts, products: Products, after: Order | None = None
+    legal: Graph,
+    layouts: Layouts,
+    products: Products,
+    after: Order | None = None,
+    inside: Mapping[Value, Value] | None = None,
 ) -> Placed:
     """Make every copying movement op of a graph with legal views an assembly.
 
     ``after`` says what must be complete before some values. ``products`` are those that a library writes where it is
-    told to.
+    told to. ``inside`` maps outputs to inputs in whose memory they may lie, if they are changes of these.
 
     Scatters stay, but what they change lies where their result does already.
     """
     if not any(is_move(v) or scatters(v) or _lays_out_anew(v, products) for v in legal.values):
         return Placed(legal, layouts, {}, after or {})
-    homes = _Homes(legal, products)
-    homes.decide()
+    homes = _Homes(legal, products, layouts)
+    homes.decide(inside or {})
     strides = {v: layouts(v).strides for v in legal.inputs}
     return _Rewriting(legal, homes, strides).run(after or {})
 
@@ -80,6 +85,9 @@ class _Assembly:
     pieces: list[Piece]
     direct: set[int] = field(default_factory=set)
     readers: tuple[Value, ...] = ()
+    waits: tuple[
+        Value, ...
+    ] = ()  # those that a late piece waits for which is computed where it belongs
 
 
 class _Homes:
@@ -88,7 +96,7 @@ class _Homes:
     Movement ops are visited last to first, so that pieces of pieces are placed in the outermost memory at once.
     """
 
-    def __init__(self, graph: Graph, products: Products) -> None:
+    def __init__(self, graph: Graph, products: Products, shown: Layouts) -> None:
         self.graph = graph
         self.products = products
         self.layouts: dict[Value, Layout] = {}  # of values in other memory than their own
@@ -109,9 +117,13 @@ class _Homes:
                 self.own |= self.carried
             for x in dict.fromkeys(map(root, value.value_operands)):
                 self.readers.setdefault(x, []).append(value)
+        self.changes = Changes(self.position, self.readers, shown.find, is_fusible)
 
-    def decide(self) -> None:
+    def decide(self, inside: Mapping[Value, Value]) -> None:
         """Find the pieces of every assembly."""
+        for value, source in inside.items():
+            if self.changes.leads_to(value, source, self.own - {value}):
+                self.layouts[value] = contiguous(source)
         for value in reversed(list(self.graph.values)):
             if _lays_out_anew(value, self.products):
                 self.copy(value)
@@ -120,6 +132,7 @@ class _Homes:
             lie = self.layouts.get(value) or contiguous(value)
             found = self.assemblies[value] = self.over_base(value, lie)
             if scatters(value) or any(piece.late for piece in found.pieces):
+                self.write_at_once(value, found, lie)
                 continue  # late pieces may be needed for what runs before them, others may be read after them
             for number, piece in enumerate(found.pieces):
                 if piece.operand is None or piece.part.op is not None:
@@ -140,15 +153,38 @@ class _Homes:
         if pieces is None:
             return _Assembly(self.ground_of(value) or pieces_of(value))
         base = root(value.value_operands[0])
-        others = [r for r in self.readers[base] if r is not value]
-        last = max(map(self.position.__getitem__, others), default=-1)
+        readers = self.changes.waits(value) if is_change(value) else self.all_before(value, base)
         again = any(root(x) is base for x in value.value_operands[1:])
-        if last > self.position[value] or again:
+        if readers is None or again:
             return _Assembly(pieces_of(value))
-        if not self.place(value, value.value_operands[0], lie, read_before=True):
+        given = lie.root is base  # memory that it may change
+        if not given and not self.place(value, value.value_operands[0], lie, read_before=True):
             return _Assembly(pieces_of(value))
         self.shared.add(base)
-        return _Assembly(pieces, {0}, tuple(others))
+        return _Assembly(pieces, {0}, readers)
+
+    def all_before(self, value: Value, base: Value) -> tuple[Value, ...] | None:
+        """What else reads what a scatter changes, all of it before that; None where something does later."""
+        others = tuple(r for r in self.readers[base] if r is not value)
+        last = max(map(self.position.__getitem__, others), default=-1)
+        return None if last > self.position[value] else others
+
+    def write_at_once(self, value: Value, found: _Assembly, lie: Layout) -> None:
+        """Let new values be computed in the memory that a change of a part changes, where that may be."""
+        late = [n for n, piece in enumerate(found.pieces) if piece.late and n not in found.direct]
+        if not is_change(value) or len(late) != 1 or 0 not in found.direct:
+            return
+        piece = found.pieces[late[0]]
+        made, place = value.value_operands[1], piece.place.layout(lie, value.spec)
+        while is_view(made):
+            inner = _before_view(made, place)
+            if inner is None:
+                return
+            place, made = inner, made.value_operands[0]
+        waits = self.changes.waits_to_be_computed(value, made, place, found.readers)
+        if waits is not None and self.place(value, made, place):
+            found.direct.add(late[0])
+            found.waits = waits
 
     def ground_of(self, value: Value) -> list[Piece] | None:
         """What is padded and its ground, unless it is put together from pieces, which would all have to wait."""
@@ -316,8 +352,9 @@ class _Rewriting:
                 if found.pieces[0].ground:
                     self.before[source] = (operands[0],)
             if piece.late:
-                readers = (self.mapping[r] for r in found.readers)
-                self.before[root(source)] = (*map(root, operands), *readers)
+                waits = found.waits if number in found.direct else found.readers
+                awaited = (*map(root, operands), *(self.mapping[r] for r in waits))
+                self.before[root(source)] = tuple(x for x in awaited if x.op is not None)
             operands.append(source)
         if scatters(value):
             return self.scatter(value, operands[0], found.readers)

@@ -26,13 +26,19 @@ class BodyPlanner(Planner):
         strides: Sequence[Shape],
         slots: Sequence[Slot],
         targets: Sequence[Slot],
+        carried: int,
     ) -> None:
         self.parent = parent
         self.may_refuse = parent.may_refuse
         legal, layouts = legalize(graph, strides, self.products.levels, self.products.dtypes)
-        placed = place_moves(distinct_outputs(legal), layouts, self.products)
+        legal = distinct_outputs(legal)
+        inside = dict(zip(legal.outputs[:carried], legal.inputs, strict=False))
+        placed = place_moves(legal, layouts, self.products, None, inside if self.tiles else {})
         self.graph, self.layouts = placed.graph, placed.layouts
         self.schedule = fuse(self.graph, is_fusible, placed.before, self.across)
+        pairs = zip(self.graph.outputs[:carried], self.graph.inputs, strict=False)
+        #: The numbers of carried values that rounds change where they lie.
+        self.in_place = [n for n, (new, old) in enumerate(pairs) if self.layouts(new).root is old]
         self.slots = dict(zip(self.graph.inputs, slots, strict=True))
         self.targets = dict(zip(self.graph.outputs, targets, strict=True))
         self.overwrites = {}
@@ -43,6 +49,10 @@ class BodyPlanner(Planner):
         self.parts = {}
         self.windows = {}
         self.last_use = self.lifetimes()
+
+    def stay(self, number: int, slot: Slot) -> None:
+        """The carried value of this number lies there in every round."""
+        self.slots[self.graph.inputs[number]] = self.targets[self.graph.outputs[number]] = slot
 
     @property
     def slot_base(self) -> dict[str, int]:

@@ -102,13 +102,11 @@ def plan_loop(planner: Planner, value: Value, parts: Mapping[int, Value]) -> Loo
     slots: list[Slot] = []
     targets: list[Slot] = []
     strides = [v.spec.contiguous_strides() for v in first]
-    for number, start in enumerate(first):
+    for start in first:
         step = aligned(start.spec.nbytes)
         place = planner.slots[start]
         slots.append(place.moved(rounds.parity * step))
         targets.append(place.moved(step - rounds.parity * step))
-        if number in parts and not is_open(value):
-            planner.slots[parts[number]] = place.moved(rounds_count % 2 * step)
     for operand in fixed:
         layout = planner.layouts(operand)
         slots.append(planner.address(layout, operand.spec.dtype.itemsize))
@@ -125,7 +123,10 @@ def plan_loop(planner: Planner, value: Value, parts: Mapping[int, Value]) -> Loo
         targets.append(planner.place(parts[index]).moved(rounds.number * nbytes))
     before = len(planner.kernels)
     with rounds.scope.deciding() as decisions:
-        body = planner.body(graph, strides, slots, targets)
+        body = planner.body(graph, strides, slots, targets, len(first))
+        for number in body.in_place:
+            slots[number] = targets[number] = planner.slots[first[number]]
+            body.stay(number, slots[number])
         steps = body.run_body()
         until, after = None, []
         reading: list[Step] = []
@@ -133,17 +134,33 @@ def plan_loop(planner: Planner, value: Value, parts: Mapping[int, Value]) -> Loo
             until = _until(planner, rounds, targets[len(first) - 1], value.attributes["until"])
             until, reading = planner.seen_by_host(until)
             after = _copied(planner, parts, slots)
+        else:
+            _place_last(planner, first, parts, body.in_place, rounds_count % 2)
     rounds.check(decisions)
     for decision in decisions:
         rounds.scope.decide(decision.extent, decision.relation, decision.outcome)
     count = (-1, rounds_count)
     in_rounds = tuple(_in_rounds(step, rounds, step.grain) for step in steps)
-    if planner.tiles and not is_open(value):
+    if planner.tiles and not is_open(value) and not body.in_place:
         tiled = _tiled(planner.kernels[before:], in_rounds, body, len(first), rounds_count)
         if tiled is not None:
             return tiled
     at_the_end = tuple(_in_rounds(step, rounds, SERIAL) for step in after)
     return Loop(count, (*in_rounds, *reading), 0, until, at_the_end)
+
+
+def _place_last(
+    planner: Planner,
+    first: Sequence[Value],
+    parts: Mapping[int, Value],
+    in_place: Sequence[int],
+    odd: Any,
+) -> None:
+    """Where carried values lie after the last round."""
+    for number, start in enumerate(first):
+        if number in parts:
+            step = 0 if number in in_place else odd * aligned(start.spec.nbytes)
+            planner.slots[parts[number]] = planner.slots[start].moved(step)
 
 
 def _tiled(
@@ -183,7 +200,7 @@ def _copied(planner: Planner, parts: Mapping[int, Value], slots: Sequence[Slot])
     strides = [x.spec.contiguous_strides() for x in inputs]
     found = [slots[i] for i in parts]
     targets = [*map(planner.place, parts.values())]
-    return planner.body(graph, strides, found, targets).run_body()
+    return planner.body(graph, strides, found, targets, 0).run_body()
 
 
 def read_outputs(graph: Graph, carried: int, parts: Mapping[int, Value]) -> Graph:

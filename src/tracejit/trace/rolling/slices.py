@@ -1,4 +1,4 @@
-"""Slices of slices as slices of the whole, so that items which were cut off in several steps are items of one stack."""
+"""Slices of slices as slices of the whole, so that items cut off in several steps are of one stack; late views."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ...ir.builder import mapped
 from ...ir.graph import Value
 from ...ops import movement
+from ...passes.fusion.groups import is_view, root
 
 
 def flat_slices(statements: Sequence[Value]) -> tuple[Sequence[Value], dict[Value, Value]]:
@@ -27,6 +28,33 @@ def flat_slices(statements: Sequence[Value]) -> tuple[Sequence[Value], dict[Valu
             mapping[value] = new
         found.append(new)
     return found, mapping
+
+
+def shown_late(statements: Sequence[Value]) -> Sequence[Value]:
+    """The statements with each view of what a scatter wrote right before its first reader.
+
+    ``x[1:] -= y`` shows the part once more after it was written, and the next round reads that very view: it belongs to
+    the round that reads it, or rounds would hand on a part beside the whole.
+    """
+    late = {v for v in statements if is_view(v) and root(v).op is movement.slice_scatter}
+    if not late:
+        return statements
+    found: dict[Value, None] = {}
+
+    def write(value: Value) -> None:
+        """Write a view after what it shows, unless that is done."""
+        if value in late and value not in found:
+            write(value.value_operands[0])
+            found[value] = None
+
+    for value in statements:
+        if value not in late:
+            for x in value.value_operands:
+                write(x)
+            found[value] = None
+    for value in statements:
+        write(value)
+    return list(found)
 
 
 def _composed(outer: Value, inner: Value) -> Value:

@@ -25,7 +25,7 @@ from .forms import Seen
 from .forwarding import forwarded
 from .numbers import CountingNumbers
 from .rolling import Rolled, roll
-from .slices import flat_slices
+from .slices import flat_slices, shown_late
 
 #: Statements from which on it is worth looking for repetitions.
 FEWEST_STATEMENTS = 12
@@ -78,6 +78,7 @@ def _rolled(
         kept = [changed.get(v, v) for v in outputs]
         statements, further = forwarded(statements, kept)
         changed = {**{old: further.get(new, new) for old, new in changed.items()}, **further}
+    statements = shown_late(statements)
     stages: list[Draws | CountingNumbers] = []
     wanted = [[changed.get(v, v) for v in outputs]]
     if signature.device < 0:

@@ -1,0 +1,166 @@
+"""Values that are changed part by part where they lie: what has to be read before, and what is computed right there.
+
+A scatter changes its *base*; a chain of them, and what the first one changes, are *members* of one memory. Whoever
+reads a member has to do so before another piece is written over what it reads. New values are written there at once,
+by the kernel that computes them, where all that this kernel may read of the memory are the same elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+
+from ...codegen.nest import Layout
+from ...ir.graph import Value
+from ...ops import movement
+from ...ops.table import Elementwise
+from ...passes.fusion.groups import is_constant, is_view, root
+from ...passes.simplify.regions import bounds, misses
+from ...passes.windows.strips import equal
+
+__all__ = ["Changes", "is_change"]
+
+#: How many values a kernel may read from, before it is not looked any further.
+MOST_LOOKED_AT = 100
+
+
+def is_change(value: Value) -> bool:
+    """Is this a scatter of a part at a known place?
+
+    >>> from tracejit.ir import parse
+    >>> is_change(parse("graph f(x: f32[2]) { %0: f32[2] = exp(x) return %0 }").outputs[0])
+    False
+    """
+    return value.op is movement.slice_scatter or value.op is movement.diagonal_scatter
+
+
+class Changes:
+    """What reads the members of memories, by the ``position`` of values in a graph."""
+
+    def __init__(
+        self,
+        position: Mapping[Value, int],
+        readers: Mapping[Value, list[Value]],
+        layout: Callable[[Value], Layout | None],
+        fusible: Callable[[Value], bool],
+    ) -> None:
+        self.position = position
+        self.readers = readers
+        self.layout = layout
+        self.fusible = cache(fusible)
+
+    def leads_to(self, value: Value, source: Value, own: set[Value]) -> bool:
+        """Is ``value`` what a chain of changes makes of ``source``, each of which may be done in its memory?"""
+        if value.spec != source.spec:
+            return False
+        while value is not source:
+            if not is_change(value) or value.value_operands[1].spec.numel == 0:
+                return False
+            base = value.value_operands[0]
+            again = root(value.value_operands[1]) is base
+            if again or is_view(base) or base in own or self.waits(value) is None:
+                return False
+            value = base
+        return True
+
+    def members(self, value: Value) -> Iterator[tuple[Value, Value]]:
+        """What a change changes, and what that is a change of; each with the change of it."""
+        change = value
+        while is_change(change):
+            base = root(change.value_operands[0])
+            yield base, change
+            change = base
+
+    def waits(self, value: Value) -> tuple[Value, ...] | None:
+        """What reads members before ``value`` changes them; None where something reads later what it changes."""
+        found: dict[Value, None] = {}
+        for member, change in self.members(value):
+            for reader in self.readers.get(member, ()):
+                if reader is change:
+                    continue
+                if self.position[reader] < self.position[value]:
+                    found[reader] = None
+                elif not self._misses(reader, member, value):
+                    return None
+        return tuple(found)
+
+    def _misses(self, reader: Value, member: Value, change: Value) -> bool:
+        """Does a reader see nothing of what a change writes?"""
+        if change.op is not movement.slice_scatter:
+            return False
+        box = [bounds(change, d) for d in range(change.spec.ndim)]
+        low, size = [a for a, _ in box], [b - a + 1 for a, b in box]
+        for x in reader.value_operands:
+            if root(x) is member:
+                view = x
+                while is_view(view) and view.value_operands[0] is not member:
+                    view = view.value_operands[0]
+                if view.op is not movement.slice or view.spec.numel == 0:
+                    return False
+                if not misses(view, low, size):
+                    return False
+        return True
+
+    def waits_to_be_computed(
+        self, change: Value, value: Value, lie: Layout, readers: Sequence[Value]
+    ) -> tuple[Value, ...] | None:
+        """Which of ``readers`` must be complete before ``value`` is computed where ``change`` writes it, like ``lie``.
+
+        None where it may not be: a kernel might read elements that are written over already.
+        """
+        base = root(change.value_operands[0])
+        if not isinstance(value.op, Elementwise):
+            return None
+        if base.op is not None and self.position[base] > self.position[value]:
+            return None
+        own = self._in_its_kernel({member for member, _ in self.members(change)}, value, lie)
+        if own is None:
+            return None
+        others = tuple(r for r in readers if r not in own)
+        late = any(self.position[r] > self.position[value] for r in others)
+        return None if late else others
+
+    def _in_its_kernel(self, memory: set[Value], value: Value, lie: Layout) -> set[Value] | None:
+        """What may read ``memory`` in the kernel of ``value``: the elements that are written over, or None."""
+        own: set[Value] = set()
+        seen: set[tuple[Value, bool]] = set()
+        waiting = [(value, True)]
+        first = min(self.position.get(member, -1) for member in memory)  # -1: it is given
+        while waiting:
+            reader, aligned = waiting.pop()
+            if (reader, aligned) in seen or self.position[reader] < first:
+                continue  # it comes before there was anything to read
+            seen.add((reader, aligned))
+            if len(seen) > MOST_LOOKED_AT:
+                return None
+            for x in reader.value_operands:
+                source = root(x)
+                if source in memory:
+                    if not aligned or not self._is_there(x, value, lie):
+                        return None
+                    own.add(reader)
+                elif self._may_be_inside(x, source):
+                    together = isinstance(source.op, Elementwise) and x is source
+                    waiting.append((source, aligned and together and _is_like(source, value)))
+        return own
+
+    def _may_be_inside(self, x: Value, source: Value) -> bool:
+        """May the kernel that reads ``x`` compute what that shows? A part of it was computed by another one before."""
+        if source.op is None or is_constant(source) or not self.fusible(source):
+            return False
+        while x is not source:
+            if x.op is movement.slice:
+                return False
+            x = x.value_operands[0]
+        return True
+
+    def _is_there(self, x: Value, value: Value, lie: Layout) -> bool:
+        """Does an operand show the elements that ``value`` takes the place of, in their order?"""
+        found = self.layout(x)
+        if found is None or not _is_like(x, value):
+            return False
+        return equal(found.offset, lie.offset) and equal(tuple(found.strides), tuple(lie.strides))
+
+
+def _is_like(x: Value, value: Value) -> bool:
+    return x.spec.ndim == value.spec.ndim and equal(x.spec.shape, value.spec.shape)
