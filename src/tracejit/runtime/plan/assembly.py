@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from ...codegen.cpu.scatter import scatters
@@ -61,7 +62,7 @@ def place_moves(
     layouts: Layouts,
     products: Products,
     after: Order | None = None,
-    inside: Mapping[Value, Value] | None = None,
+    inside: Mapping[Value, Value] = MappingProxyType({}),
 ) -> Placed:
     """Make every copying movement op of a graph with legal views an assembly.
 
@@ -72,8 +73,8 @@ def place_moves(
     """
     if not any(is_move(v) or scatters(v) or _lays_out_anew(v, products) for v in legal.values):
         return Placed(legal, layouts, {}, after or {})
-    homes = _Homes(legal, products, layouts)
-    homes.decide(inside or {})
+    homes = _Homes(legal, products, layouts, {*inside.values()})
+    homes.decide(inside)
     strides = {v: layouts(v).strides for v in legal.inputs}
     return _Rewriting(legal, homes, strides).run(after or {})
 
@@ -96,7 +97,7 @@ class _Homes:
     Movement ops are visited last to first, so that pieces of pieces are placed in the outermost memory at once.
     """
 
-    def __init__(self, graph: Graph, products: Products, shown: Layouts) -> None:
+    def __init__(self, graph: Graph, products: Products, shown: Layouts, given: set[Value]) -> None:
         self.graph = graph
         self.products = products
         self.layouts: dict[Value, Layout] = {}  # of values in other memory than their own
@@ -117,7 +118,7 @@ class _Homes:
                 self.own |= self.carried
             for x in dict.fromkeys(map(root, value.value_operands)):
                 self.readers.setdefault(x, []).append(value)
-        self.changes = Changes(self.position, self.readers, shown.find, is_fusible)
+        self.changes = Changes(self.position, self.readers, shown.find, is_fusible, given)
 
     def decide(self, inside: Mapping[Value, Value]) -> None:
         """Find the pieces of every assembly."""
@@ -153,13 +154,12 @@ class _Homes:
         if pieces is None:
             return _Assembly(self.ground_of(value) or pieces_of(value))
         base = root(value.value_operands[0])
-        readers = self.changes.waits(value) if is_change(value) else self.all_before(value, base)
+        readers = self.changes.waits[value] if is_change(value) else self.all_before(value, base)
         again = any(root(x) is base for x in value.value_operands[1:])
         if readers is None or again:
             return _Assembly(pieces_of(value))
-        given = lie.root is base  # memory that it may change
-        if not given and not self.place(value, value.value_operands[0], lie, read_before=True):
-            return _Assembly(pieces_of(value))
+        if lie.root is not base and not self.place(value, value.value_operands[0], lie, True):
+            return _Assembly(pieces_of(value))  # and that is no input whose memory may be changed
         self.shared.add(base)
         return _Assembly(pieces, {0}, readers)
 
@@ -174,8 +174,7 @@ class _Homes:
         late = [n for n, piece in enumerate(found.pieces) if piece.late and n not in found.direct]
         if not is_change(value) or len(late) != 1 or 0 not in found.direct:
             return
-        piece = found.pieces[late[0]]
-        made, place = value.value_operands[1], piece.place.layout(lie, value.spec)
+        made, place = value.value_operands[1], found.pieces[late[0]].place.layout(lie, value.spec)
         while is_view(made):
             inner = _before_view(made, place)
             if inner is None:

@@ -7,7 +7,7 @@ by the kernel that computes them, where all that this kernel may read of the mem
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 
 from ...codegen.nest import Layout
@@ -22,6 +22,8 @@ __all__ = ["Changes", "is_change"]
 
 #: How many values a kernel may read from, before it is not looked any further.
 MOST_LOOKED_AT = 100
+#: How much may be read of what was there before a change, after it: more is read from a copy.
+MOST_READ_LATER = 32
 
 
 def is_change(value: Value) -> bool:
@@ -35,7 +37,10 @@ def is_change(value: Value) -> bool:
 
 
 class Changes:
-    """What reads the members of memories, by the ``position`` of values in a graph."""
+    """What reads the members of memories, by the ``position`` of values in a graph, in whose order they are given.
+
+    Inputs are left as they are, but for ``given`` ones.
+    """
 
     def __init__(
         self,
@@ -43,11 +48,41 @@ class Changes:
         readers: Mapping[Value, list[Value]],
         layout: Callable[[Value], Layout | None],
         fusible: Callable[[Value], bool],
+        given: Collection[Value],
     ) -> None:
         self.position = position
         self.readers = readers
         self.layout = layout
         self.fusible = cache(fusible)
+        #: For every change what reads members before it; None where something reads later what it changes.
+        self.waits: dict[Value, tuple[Value, ...] | None] = {}
+        self.memory: dict[
+            Value, Value
+        ] = {}  # the first member of the memory that each member is of
+        self._later: dict[
+            Value, list[tuple[Value, Value]]
+        ] = {}  # readers of earlier members, with these
+        for value in position:
+            if is_change(value):
+                self._enter(value, given)
+
+    def _enter(self, change: Value, given: Collection[Value]) -> None:
+        """Note what a change has to wait for: the earlier ones have waited for whatever comes before them."""
+        base, here = root(change.value_operands[0]), self.position[change]
+        if base.op is None and base not in given:
+            self.waits[change] = None
+            return
+        readers = [(r, base) for r in self.readers.get(base, ()) if r is not change]
+        readers += self._later.get(base, ())
+        later = [(r, member) for r, member in readers if self.position[r] > here]
+        if len(later) > MOST_READ_LATER or not all(
+            self._misses(r, member, change) for r, member in later
+        ):
+            self.waits[change] = None
+            return
+        self.waits[change] = tuple([r for r, _ in readers if self.position[r] < here])
+        self._later[change] = later
+        self.memory[change] = self.memory.setdefault(base, base)
 
     def leads_to(self, value: Value, source: Value, own: set[Value]) -> bool:
         """Is ``value`` what a chain of changes makes of ``source``, each of which may be done in its memory?"""
@@ -58,31 +93,10 @@ class Changes:
                 return False
             base = value.value_operands[0]
             again = root(value.value_operands[1]) is base
-            if again or is_view(base) or base in own or self.waits(value) is None:
+            if again or is_view(base) or base in own or self.waits[value] is None:
                 return False
             value = base
         return True
-
-    def members(self, value: Value) -> Iterator[tuple[Value, Value]]:
-        """What a change changes, and what that is a change of; each with the change of it."""
-        change = value
-        while is_change(change):
-            base = root(change.value_operands[0])
-            yield base, change
-            change = base
-
-    def waits(self, value: Value) -> tuple[Value, ...] | None:
-        """What reads members before ``value`` changes them; None where something reads later what it changes."""
-        found: dict[Value, None] = {}
-        for member, change in self.members(value):
-            for reader in self.readers.get(member, ()):
-                if reader is change:
-                    continue
-                if self.position[reader] < self.position[value]:
-                    found[reader] = None
-                elif not self._misses(reader, member, value):
-                    return None
-        return tuple(found)
 
     def _misses(self, reader: Value, member: Value, change: Value) -> bool:
         """Does a reader see nothing of what a change writes?"""
@@ -113,19 +127,19 @@ class Changes:
             return None
         if base.op is not None and self.position[base] > self.position[value]:
             return None
-        own = self._in_its_kernel({member for member, _ in self.members(change)}, value, lie)
+        own = self._in_its_kernel(self.memory[change], value, lie)
         if own is None:
             return None
         others = tuple(r for r in readers if r not in own)
         late = any(self.position[r] > self.position[value] for r in others)
         return None if late else others
 
-    def _in_its_kernel(self, memory: set[Value], value: Value, lie: Layout) -> set[Value] | None:
+    def _in_its_kernel(self, memory: Value, value: Value, lie: Layout) -> set[Value] | None:
         """What may read ``memory`` in the kernel of ``value``: the elements that are written over, or None."""
         own: set[Value] = set()
         seen: set[tuple[Value, bool]] = set()
         waiting = [(value, True)]
-        first = min(self.position.get(member, -1) for member in memory)  # -1: it is given
+        first = self.position.get(memory, -1)  # -1: it is given
         while waiting:
             reader, aligned = waiting.pop()
             if (reader, aligned) in seen or self.position[reader] < first:
@@ -135,7 +149,7 @@ class Changes:
                 return None
             for x in reader.value_operands:
                 source = root(x)
-                if source in memory:
+                if self.memory.get(source) is memory:
                     if not aligned or not self._is_there(x, value, lie):
                         return None
                     own.add(reader)
