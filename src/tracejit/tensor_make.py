@@ -46,8 +46,25 @@ def tensor(
     >>> tj.tensor([1.0, 2], dtype=tj.float64)
     tensor([1., 2.], dtype=tracejit.float64)
     """
+    return new_by("tracejit.tensor", data, dtype, device, requires_grad, pin_memory)
+
+
+def new_by(
+    caller: str,
+    data: Any,
+    dtype: DType | None,
+    device: str | device | None,
+    requires_grad: bool,
+    pin_memory: bool = False,
+) -> Tensor:
+    """:func:`tensor`, as ``caller`` makes one.
+
+    >>> new_by("tensor.new_tensor", [1, 2], None, None, False)
+    tensor([1, 2])
+    """
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
-    result = _copy_of(data, wanted) if isinstance(data, Tensor) else _from_data(data, wanted)
+    from_tensor = isinstance(data, Tensor)
+    result = _copy_of(data, wanted, caller) if from_tensor else _from_data(data, wanted)
     if device is not None or MODES.default_device is not None:
         settle(result, device)
     if pin_memory:
@@ -143,16 +160,16 @@ def _may_require_grad(result: Tensor) -> bool:
     return True
 
 
-def _copy_of(data: Tensor, wanted: DType | None) -> Tensor:
+def _copy_of(data: Tensor, wanted: DType | None, caller: str) -> Tensor:
     """``tensor(x)`` of a tensor: a copy without history, which ``clone().detach()`` says more clearly."""
     import warnings
 
     warnings.warn(
         "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
-        "sourceTensor.detach().clone().requires_grad_(True), rather than tracejit.tensor(sourceTensor). "
+        f"sourceTensor.detach().clone().requires_grad_(True), rather than {caller}(sourceTensor). "
         f"({user_line()})",
         UserWarning,
-        stacklevel=3,
+        stacklevel=4,
     )
     grad, MODES.grad = MODES.grad, False
     try:

@@ -47,12 +47,10 @@ class OlderMethods(TensorCore):
         >>> tj.ones(1).new_tensor([1, 2])
         tensor([1., 2.])
         """
-        from .tensor_make import tensor
+        from .tensor_make import new_by
 
-        if isinstance(data, TensorCore):
-            data = data.detach().cpu().numpy()
         kind, place = dtype or self.dtype, device or self.device
-        made: Tensor = tensor(data, dtype=kind, device=place, requires_grad=requires_grad)
+        made: Tensor = new_by("tensor.new_tensor", data, kind, place, requires_grad)
         return made
 
     # --- shapes changed in place ------------------------------------------------------------------

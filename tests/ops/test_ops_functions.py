@@ -224,3 +224,34 @@ def test_scalar_expressions_call_known_functions() -> None:
         calls = {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call)}  # type: ignore[attr-defined]
         for name in calls - {"convert", "select"}:
             assert {f"{name}_f32", f"{name}_i64", f"f{name}_f32"} & known, (op.name, name)
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+@pytest.mark.parametrize("dim", [0, -1])
+def test_gradients_that_backward_functions_of_programs_ask_for(name: str, dim: int) -> None:
+    g = tj.tensor(X[::-1].copy())
+    x = tj.tensor(X, requires_grad=True)
+    out = getattr(tj, name)(x, dim)
+    out.backward(g)
+    mine = getattr(tj, f"_{name}")(x.detach(), dim, False)
+    found = getattr(tj, f"_{name}_backward_data")(g, mine, dim, tj.float32)
+    assert tj.equal(mine, out)
+    tj.testing.assert_close(found, x.grad)
+
+
+def test_a_new_tensor_of_a_tensor_is_compiled() -> None:
+    def f(x: Any) -> Any:
+        windows = x.new_tensor(tj.arange(4).unfold(0, 2, 1))
+        return windows, x.new_tensor(x * 2)
+
+    x = tj.ones(3, dtype=tj.float64, requires_grad=True)
+    compiled = tj.compile(f)
+    with pytest.warns(UserWarning, match=r"rather than tensor.new_tensor\(sourceTensor\)"):
+        compiled(x)
+    compiled(x)
+    windows, twice = compiled(x)
+    assert compiled.stats.compiled_calls == 2
+    assert windows.dtype is tj.float64
+    assert windows.tolist() == [[0, 1], [1, 2], [2, 3]]
+    assert twice.tolist() == [2, 2, 2]
+    assert not twice.requires_grad

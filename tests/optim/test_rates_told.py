@@ -134,3 +134,56 @@ def test_rates_that_are_set_between_calls() -> None:
         assert scaled(tj.ones(1)).item() == pytest.approx(0.1 * 0.5**call)
         schedule.step()
     assert scaled.stats.compiled_calls == 4
+
+
+class Scaled(nn.Module):
+    """A loss whose numbers are called as those of schedules are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gamma, self.step_size, self.total_steps, self.factor, self.power = 2.0, 3, 5, 0.5, 1.5
+
+    def forward(self, x: Any) -> Any:
+        y = x.abs() ** self.gamma * self.step_size + self.total_steps * self.factor
+        return (y**self.power).sum()
+
+
+class Growing(lrs.StepLR):
+    """Changes what the schedules of the package leave as it is."""
+
+    def get_lr(self) -> list[float]:
+        self.gamma *= 0.9
+        return [group["lr"] * self.gamma for group in self.optimizer.param_groups]
+
+
+def stepped(make: Any, compiled: bool) -> tuple[list[Any], Any]:
+    tj.manual_seed(0)
+    model, scaled = nn.Linear(3, 2), Scaled()
+    optimizer = optim.SGD(model.parameters(), lr=0.01)
+    schedule = make(optimizer)
+
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        loss = scaled(model(x))
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+        return loss.detach() * scaled.gamma
+
+    f = tj.compile(step) if compiled else step
+    return [f(x).item() for x in tj.randn(6, 4, 3)], f
+
+
+@pytest.mark.parametrize("kind", ["one cycle", "steps", "sequential", "chained"])
+def test_numbers_of_a_schedule_that_its_steps_leave_as_they_are(kind: str) -> None:
+    expected, _ = stepped(MAKE[kind], False)
+    found, f = stepped(MAKE[kind], True)
+    assert found == pytest.approx(expected, rel=1e-5)
+    assert f.stats.compiled_calls >= 4
+
+
+def test_numbers_that_the_steps_of_a_users_schedule_change() -> None:
+    expected, _ = stepped(lambda o: Growing(o, 2, 0.5), False)
+    found, f = stepped(lambda o: Growing(o, 2, 0.5), True)
+    assert found == pytest.approx(expected, rel=1e-5)
+    assert "which a schedule sets in the same call" in str(f.explain())

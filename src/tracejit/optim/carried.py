@@ -7,7 +7,7 @@ as step counts do: the program gets numbers computed before it runs, and the ten
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ..modes import MODES
 from ..tensor import Tensor
@@ -97,6 +97,6 @@ class CarryOn:
         """A function that takes the numbers back to what they are now."""
         return saved_numbers(x for tensors in self.found for x in tensors[1:])
 
-    def namespaces(self) -> tuple[dict[str, Any], ...]:
+    def namespaces(self) -> tuple[()]:
         """None: the numbers are tensors."""
         return ()

@@ -160,6 +160,17 @@ def norm_except_dim(v: Tensor, pow: Number = 2, dim: int = 0) -> Tensor:
 
 
 @function(method=False)
+def _weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
+    """``v`` with the length ``g`` over all dimensions but ``dim``.
+
+    >>> import tracejit as tj
+    >>> tj._weight_norm(tj.tensor([[3.0, 4.0]]), tj.tensor([[10.0]]))
+    tensor([[6., 8.]])
+    """
+    return e.mul(v, e.div(g, norm_except_dim(v, 2, dim)))
+
+
+@function(method=False)
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
     """:func:`conv1d` of (time, batch, channels) with ``weight`` (kernel, in, out).
 

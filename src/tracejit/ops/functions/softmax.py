@@ -75,3 +75,60 @@ def softmin(input: Tensor, dim: int | None = None, dtype: DType | None = None) -
     tensor([0.5000, 0.5000])
     """
     return softmax(e.neg(input), dim, dtype)
+
+
+# --- what programs with a softmax of their own call -----------------------------------------------------------------
+
+
+@function(method=False)
+def _softmax(input: Tensor, dim: int, half_to_float: bool) -> Tensor:
+    """:func:`softmax`; of float16 in float32 with ``half_to_float``.
+
+    >>> import tracejit as tj
+    >>> tj._softmax(tj.zeros(2), 0, False)
+    tensor([0.5000, 0.5000])
+    """
+    return softmax(input, dim, dtypes.float32 if half_to_float else None)
+
+
+@function(method=False)
+def _log_softmax(input: Tensor, dim: int, half_to_float: bool) -> Tensor:
+    """:func:`log_softmax`; of float16 in float32 with ``half_to_float``.
+
+    >>> import tracejit as tj
+    >>> tj._log_softmax(tj.zeros(2), 0, False)
+    tensor([-0.6931, -0.6931])
+    """
+    return log_softmax(input, dim, dtypes.float32 if half_to_float else None)
+
+
+@function(method=False)
+def _softmax_backward_data(
+    grad_output: Tensor, output: Tensor, dim: int, input_dtype: DType
+) -> Tensor:
+    """The gradient of what :func:`softmax` had given ``output`` for, in the dtype that it had.
+
+    >>> import tracejit as tj
+    >>> tj._softmax_backward_data(tj.tensor([1.0, 0.0]), tj.tensor([0.5, 0.5]), 0, tj.float32)
+    tensor([ 0.2500, -0.2500])
+    """
+    each = e.mul(grad_output, output)
+    dims = (dim_of(dim, each),) if each.ndim else ()
+    total = r.sum(each, dims=dims, keepdim=True)
+    return as_type(e.sub(each, e.mul(output, total)), dtypes.as_dtype(input_dtype))
+
+
+@function(method=False)
+def _log_softmax_backward_data(
+    grad_output: Tensor, output: Tensor, dim: int, input_dtype: DType
+) -> Tensor:
+    """The gradient of what :func:`log_softmax` had given ``output`` for, in the dtype that it had.
+
+    >>> import tracejit as tj
+    >>> tj._log_softmax_backward_data(tj.tensor([1.0, 0.0]), tj.tensor([0.5, 0.5]).log(), 0, tj.float32)
+    tensor([ 0.5000, -0.5000])
+    """
+    dims = (dim_of(dim, grad_output),) if grad_output.ndim else ()
+    total = r.sum(grad_output, dims=dims, keepdim=True)
+    found = e.sub(grad_output, e.mul(t.exp(output), total))
+    return as_type(found, dtypes.as_dtype(input_dtype))

@@ -44,8 +44,8 @@ class Repeated(Protocol):
     def saved(self) -> Callable[[], None]:
         """A function that takes what it changes back to what it is now."""
 
-    def namespaces(self) -> Iterable[dict[str, Any]]:
-        """Where it sets numbers."""
+    def namespaces(self) -> Iterable[tuple[dict[str, Any], frozenset[str] | None]]:
+        """Where it sets numbers, and by which names (None: any); lists there may change whatever they are called."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -56,10 +56,13 @@ def seen_outside(guard: StateGuard, statics: Sequence[Any]) -> set[int]:
 
 def _set_at_end(guard: StateGuard, calls: Sequence[Repeated]) -> str | None:
     """A number, or a list of some, that the code can read and ``calls`` set when everything else has run."""
-    spaces = {id(space) for call in calls for space in call.namespaces()}
+    spaces = {id(space): names for call in calls for space, names in call.namespaces()}
     for check in guard.checks if spaces else ():
         read = check.place.check if isinstance(check, StillNumber) else check
         if not isinstance(read, Item) or id(read.holder) not in spaces or read.key == "params":
+            continue
+        names = spaces[id(read.holder)]
+        if names is not None and read.key not in names and not isinstance(read.expected, list):
             continue
         if isinstance(read.expected, (int, float, list, tuple)):
             return read.name
