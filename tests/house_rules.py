@@ -25,6 +25,7 @@ LAYERS: dict[str, int] = {
             "extents",
             "generated",
             "locks",
+            "numpy_numbers",
             "polynomial",
             "sizes",
         ),

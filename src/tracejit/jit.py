@@ -310,7 +310,7 @@ class CompiledFunction(Keeping, Inspection, Copies):
             if entry.varying:
                 return self._record(entry.key, tensors, args, kwargs)
             return self._recorded(entry, tensors, args, kwargs, why)
-        if self._gives_up(entry) or listener.learned:  # the next call is recorded in another way
+        if self._gives_up(entry) or self._learns(listener):  # the next call is recorded once more
             self._forget(entry)
             return result
         self._judge(entry, listener.verdict(entry.guard, tensors, result))

@@ -13,7 +13,10 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from .modes import MODES
+from .numpy_numbers import FUNCTIONS, NAMES, NUMBERS, PREDICATES
 
 __all__ = [
     "MATH",
@@ -27,7 +30,7 @@ __all__ = [
     "plain",
 ]
 
-_EXACT = frozenset({bool, int, float})
+_EXACT = NUMBERS | {bool}
 
 #: What can be computed from numbers, by name: the same functions compute it again at every call.
 OPERATIONS: dict[str, Callable[..., Any]] = {
@@ -39,6 +42,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     **{name: getattr(operator, name) for name in ("lshift", "rshift", "and_", "or_", "xor")},
     **{name: getattr(operator, name) for name in ("lt", "le", "eq", "ne", "gt", "ge")},
     **{f.__name__: f for f in (bool, float, int, format, round, math.floor, math.ceil, math.trunc)},
+    **FUNCTIONS,
 }
 
 
@@ -136,14 +140,15 @@ class VaryingNumber:
         return complex(self._forced())
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        import numpy as np
-
         return np.asarray(self._forced(), dtype)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        """NumPy sees the values, which it takes for Python numbers."""
+        """A function of numbers is followed; to any other NumPy shows the values."""
         if any(hasattr(type(x), "takes_varying_numbers") for x in inputs):
             return NotImplemented
+        name = NAMES.get(ufunc) if method == "__call__" and not kwargs else None
+        if name is not None and all(type(x) in _EXACT or is_varying(x) for x in inputs):
+            return (_seen if name in PREDICATES else derived)(name, *inputs)
         return getattr(ufunc, method)(*map(_concrete, inputs), **kwargs)
 
     # --- arithmetic ------------------------------------------------------------------------------------------------
@@ -270,7 +275,7 @@ def derived(name: str, *operands: Any) -> Any:
             _concrete(x)
         raise
     kind = type(result)
-    if kind is not float and kind is not int:
+    if kind not in NUMBERS:
         for x in operands:
             _concrete(x)
         return result

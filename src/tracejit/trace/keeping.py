@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from .entry import Entry
     from .numbers.uses import NumberUses
     from .sizes.shape_uses import ShapeUses
+    from .state.calls import Listener
 
 __all__ = ["ALIKE", "CHURN", "Keeping"]
 
@@ -53,6 +55,7 @@ class Keeping:
     _churn: Backoff
     _refused: Backoff
     _compiled_before: int
+    _imported: frozenset[str] = frozenset()
 
     def _entry_for(self, key: Any, tensors: list[Tensor]) -> Entry | None:
         """The entry that serves a call."""
@@ -131,6 +134,17 @@ class Keeping:
         return self.shapes.gives_up(entry) or (
             reason is not None and self.uses.without_sizes(entry, reason)
         )
+
+    def _learns(self, listener: Listener) -> bool:
+        """Is the next call to be recorded because this one loaded a module, or ran code that did not count?
+
+        What has been loaded once is there from then on; where loading fails, every call tries.
+        """
+        name = listener.imported
+        loaded = name is not None and name in sys.modules and name not in self._imported
+        if name is not None and loaded:
+            self._imported |= {name}
+        return loaded or listener.learned
 
     def _note_outcome(self, entry: Entry) -> None:
         """Count recordings in a row that ended for one reason.

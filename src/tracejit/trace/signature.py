@@ -17,6 +17,7 @@ from ..dtypes import DType
 from ..extents import Extent
 from ..ir.builder import attribute_key
 from ..layout import layout_of
+from ..numpy_numbers import NUMBERS
 from ..ops.mixin import Size
 from ..tensor import Tensor
 from ..varying import is_varying
@@ -87,7 +88,7 @@ def flatten(value: Any, leaves: list[Any], numbers: list[Any] | None = None) -> 
         return None
     if kind is tuple or kind is list:
         return (kind, tuple([flatten(v, leaves, numbers) for v in value]))
-    if numbers is not None and (kind is float or kind is int):
+    if numbers is not None and kind in NUMBERS:
         numbers.append(value)
         return kind
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -209,8 +210,8 @@ def is_tensor(value: Any) -> bool:
 
 
 def is_number(value: Any) -> bool:
-    """Is this an int or a float, and nothing more special?"""
-    return type(value) is int or type(value) is float
+    """Is this an int or a float, Python's or NumPy's, and nothing more special?"""
+    return type(value) in NUMBERS
 
 
 def leaf_names(

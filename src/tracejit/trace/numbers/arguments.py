@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ...numpy_numbers import NUMBERS
 from ...tensor import Tensor
 from ...varying import is_varying, plain
 from ..recording.results import is_made_of_objects, result_of
@@ -32,7 +33,7 @@ def _replaced(value: Any, replace: Callable[[Any], Any], changes: list[Change]) 
     kind = type(value)
     if isinstance(value, Tensor):
         return value
-    if kind is int or kind is float:
+    if kind in NUMBERS:
         return replace(value)
     if kind is tuple:
         return tuple([_replaced(x, replace, changes) for x in value])

@@ -18,11 +18,11 @@ from ...extents import Extent
 from ...varying import (
     MATH,
     MATH_FUNCTIONS,
-    VaryingFloat,
     VaryingInt,
     derived,
     is_varying,
     number_of,
+    plain,
 )
 from ..state.checks import Cell, Item
 from ..state.reads import only_called
@@ -82,7 +82,7 @@ def _float(x: Any = 0.0) -> Any:
     """``float`` that keeps a varying number one."""
     x = number_of(x)
     if is_varying(x):
-        return x if type(x) is VaryingFloat else derived("float", x)
+        return x if type(plain(x)) is float else derived("float", x)
     return float(x)
 
 

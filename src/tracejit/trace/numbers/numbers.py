@@ -205,7 +205,7 @@ def cell_maker(dtype: DType) -> Callable[[Any], Tensor]:
             return wrap(array(value, kind))
         if (
             largest is not None
-            and (type(value) is float) is is_float
+            and isinstance(value, float) is is_float
             and -largest < value < largest
         ):
             return wrap(array(value, kind))

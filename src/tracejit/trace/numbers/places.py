@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from ...numpy_numbers import NUMBERS
 from ..state.checks import Attribute, Bind, Cell, Check, Read
 from ..state.values import MISSING, describe
 from .numbers import Number
@@ -100,7 +101,7 @@ class Place:
 def place_of(check: Read, now: Any) -> Place | None:
     """The place that ``check`` is about, if it held a number, holds another of the same type, and can be written."""
     kind = type(check.expected)
-    if (kind is not int and kind is not float) or type(now) is not kind:
+    if kind not in NUMBERS or type(now) is not kind:
         return None
     return Place(check, kind) if check.writable and not isinstance(check, Attribute) else None
 

@@ -98,7 +98,7 @@ class NumbersInside:
 
     def varying(self, number: Number, value: Any) -> Any:
         """What the user's code gets for ``number``."""
-        made = (VaryingFloat if type(value) is float else VaryingInt)(value, number, self)
+        made = (VaryingFloat if isinstance(value, float) else VaryingInt)(value, number, self)
         self.handed_out.append(ref(made))
         return made
 

@@ -64,7 +64,7 @@ class NumberLines:
             self.add(f"    {name} = {self.number_text(number)}")
             if number.may_change:
                 self.names["TypeChangedError"] = TypeChangedError
-                self.add(f"    if type({name}) is not {number.kind.__name__}:")
+                self.add(f"    if type({name}) is not {self.bind_object(number.kind)}:")
                 self.add("        raise TypeChangedError('another type')")
             for i in self.cells.get(number, ()):
                 self.add(f"    t{i} = cell{i}({name})")
@@ -99,7 +99,8 @@ class NumberLines:
         """The conditions under which each child of a guard on a number is taken."""
         name = self.number_names[guard.value]
         if all(kind == "bool" for kind, _ in children):
-            return [f"{name} is {value}" for _, value in children]
+            equals = "is" if guard.value.kind is bool else "=="  # NumPy's truth values
+            return [f"{name} {equals} {bool(value)}" for _, value in children]
         self.names["outcome_key"] = outcome_key
         self.add(f"outcome = outcome_key({name})")
         return [f"outcome == {outcome!r}" for outcome in children]

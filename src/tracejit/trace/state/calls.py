@@ -64,6 +64,7 @@ class Listener:
         self.names = reads.Names()
         self.ran: RanCodes | None = None
         self.learned = False  # did code run that did not count?
+        self.imported: str | None = None  # a module that was to be loaded
 
     def begin(self, walk: Walk) -> None:
         """From here on: what ``walk`` found has a guard. Only where it found reasons to is every call watched."""
@@ -198,6 +199,9 @@ class Listener:
             recorder.unsupported(
                 f"it calls {frame.f_code.co_qualname}(), which its code does not name"
             )
+        elif frame.f_code is _IMPORTS:
+            self.imported = str(frame.f_locals["name"])
+            recorder.unsupported(f"it loads the module {self.imported}")
         else:
             recorder.unsupported(f"it calls {reason}()")
         if not self.learned:
