@@ -182,6 +182,51 @@ def test_numbers_of_a_schedule_that_its_steps_leave_as_they_are(kind: str) -> No
     assert f.stats.compiled_calls >= 4
 
 
+class Layered(nn.Module):
+    """Finds its layers by names that it computes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for i in range(2):
+            self.add_module(f"layer{i}", nn.Linear(3, 3))
+
+    def forward(self, x: Any) -> Any:
+        for i in range(2):
+            x = getattr(self, f"layer{i}")(x).tanh()
+        return x
+
+
+@pytest.mark.parametrize("kind", MAKE)
+@pytest.mark.parametrize("reads", [False, True])
+def test_steps_of_models_that_compute_the_names_of_layers(kind: str, reads: bool) -> None:
+    def trained(compiled: bool) -> tuple[list[float], Any]:
+        tj.manual_seed(0)
+        model = Layered()
+        optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        schedule = MAKE[kind](optimizer)
+
+        def step(x: Any) -> Any:
+            optimizer.zero_grad()
+            loss = model(x).square().sum()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+            return loss.detach()
+
+        def told(x: Any) -> Any:
+            return step(x) * optimizer.param_groups[0]["lr"]
+
+        chosen = told if reads else step
+        f = tj.compile(chosen) if compiled else chosen
+        return [f(x).item() for x in tj.randn(6, 4, 3)], f
+
+    expected, _ = trained(False)
+    found, f = trained(True)
+    assert found == pytest.approx(expected, rel=1e-5)
+    if not reads:
+        assert f.stats.compiled_calls >= 4
+
+
 def test_numbers_that_the_steps_of_a_users_schedule_change() -> None:
     expected, _ = stepped(lambda o: Growing(o, 2, 0.5), False)
     found, f = stepped(lambda o: Growing(o, 2, 0.5), True)

@@ -10,9 +10,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from operator import is_not
-from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from ..modes import MODES
 from ..nn.structure import STRUCTURE_VERSION
 from ..tensor import Tensor
 from ..trace.state.checks import Bind, Check
-from ..trace.state.reads import codes_in, is_library_class, steps
+from ..trace.state.optimizers import attributes_set
 from ..varying import plain
 from .counters import CountSteps, EqualCounts
 from .set_inside import SETTING, Overrides, cells_of
@@ -175,29 +174,13 @@ class StepSchedule:
             own = vars(schedule)
             kind: type = type(schedule)
             methods = any(callable(getattr(kind, name, None)) for name in own)
-            yield own, None if methods else _set_by_steps(kind)
+            yield own, None if methods else attributes_set(kind, False)
 
     def parts(self, schedule: Any) -> Iterator[Any]:
         """A schedule and those it is made of."""
         yield schedule
         for inner in getattr(schedule, "_schedulers", ()):
             yield from self.parts(inner)
-
-
-@lru_cache(maxsize=256)
-def _set_by_steps(kind: type) -> frozenset[str] | None:
-    """The attributes that methods of a class of schedules set; None, which is any, where a class is the user's.
-
-    What only ``__init__`` sets (``gamma``, ``total_steps``) is the same after a step.
-    """
-    classes = [cls for cls in kind.__mro__ if cls is not object]
-    if not all(map(is_library_class, classes)):
-        return None
-    members = (x for cls in classes for name, x in vars(cls).items() if name != "__init__")
-    functions = (getattr(x, "fget", getattr(x, "__func__", x)) for x in members)
-    codes = (c for f in functions if isinstance(f, FunctionType) for c in codes_in(f.__code__))
-    done = (step for code in codes for step in steps(code))
-    return frozenset(name for operation, name in done if operation == "STORE_ATTR")
 
 
 @dataclass(eq=False, slots=True)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from functools import lru_cache
 from types import FunctionType
 from typing import Any
 
@@ -42,6 +43,34 @@ def is_tool(value: Any) -> bool:
                 return False  # it has no step, and does its work under other names
             return _is_library(value, method) and _is_library(value, "step")
     return False
+
+
+@lru_cache(maxsize=256)
+def attributes_set(kind: type, made: bool) -> frozenset[str] | None:
+    """The attributes that methods of a class of the package set, ``__init__`` only where ``made`` says so.
+
+    None, which is any, where a class is the user's: its code may reach helpers that set others.
+    """
+    classes = [cls for cls in kind.__mro__ if cls is not object]
+    if not all(map(reads.is_library_class, classes)):
+        return None
+    members = (x for cls in classes for name, x in vars(cls).items() if made or name != "__init__")
+    functions = (getattr(x, "fget", getattr(x, "__func__", x)) for x in members)
+    codes = (
+        c for f in functions if isinstance(f, FunctionType) for c in reads.codes_in(f.__code__)
+    )
+    done = (step for code in codes for step in reads.steps(code))
+    return frozenset(name for operation, name in done if operation == "STORE_ATTR")
+
+
+def kept_by(value: Any, names: reads.Names) -> Collection[str]:
+    """Attributes of an optimizer or a schedule that do not count unless the user's code names them.
+
+    Code that computes names (``getattr(self, f"layer{i}")``) means others.
+    """
+    kind: type = type(value)
+    own = attributes_set(kind, True)
+    return BOOKKEEPING if own is None else BOOKKEEPING | (own - names.names)
 
 
 def step_hooks(value: Any) -> Iterator[Any]:

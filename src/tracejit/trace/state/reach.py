@@ -34,7 +34,7 @@ from .functions import FunctionWalk
 from .gradients import KnownHooks, leaf_hooks
 from .lists import AppendedLists, Fixed
 from .modules import Structure, hooks_of, hooks_of_all, is_module, plain_attributes, tensors_of
-from .optimizers import BOOKKEEPING, is_tool, step_hooks
+from .optimizers import is_tool, kept_by, step_hooks
 from .package import Package, replaced
 from .purity import are_suspect, is_suspect
 from .ran_codes import RanCodes, WideError
@@ -373,7 +373,7 @@ class Walk:
         """The names among its attributes that are no state of the user's."""
         if isinstance(value, Tensor):
             return names_kept(value)
-        return BOOKKEEPING if id(namespace) in self.tools else ()
+        return kept_by(value, self.names) if id(namespace) in self.tools else ()
 
     def _attribute(self, check: Item | Attribute, depth: int) -> None:
         if self.add(check, check.key):
