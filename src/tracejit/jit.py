@@ -27,6 +27,7 @@ from .trace.behind import Pending, warm_up
 from .trace.entry import Entry, NotReplayable, Refused, UnseenSegment
 from .trace.first_call import record
 from .trace.keeping import ALIKE, BUSY, CHURN, Keeping
+from .trace.numbers.left import served
 from .trace.numbers.numbers import ANY, UnfitError
 from .trace.numbers.places import TURNS
 from .trace.numbers.strays import left_over, run_beside
@@ -148,7 +149,7 @@ class CompiledFunction(Keeping, Inspection, Copies):
 
                 result = replay_beside_eager(self, entry, tensors, args, kwargs, numbers)
             else:
-                result = entry.replay(tensors, numbers)
+                result = served(entry, tensors, args, kwargs, numbers)
         except (Refused, Pending, NotReplayable) as failure:
             end: Exception = failure
         else:

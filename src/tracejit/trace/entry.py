@@ -175,7 +175,7 @@ class Entry(Made):
             recorder.unsupported(f"it changes Python state: {self.unstable}")
         if modes != changing_modes():
             recorder.unsupported("it changes modes: gradients, autocast, default dtype or device")
-        if call.changed:
+        if call.changed_by(self, recorder):
             recorder.unsupported("it changes its arguments")
         reason = unrepeatable(result, structure, call.parts, call.statics, guard, recorder.calls)
         if reason is not None:

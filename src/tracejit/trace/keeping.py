@@ -56,6 +56,7 @@ class Keeping:
     _refused: Backoff
     _compiled_before: int
     _imported: frozenset[str] = frozenset()
+    _leaves_numbers = False
 
     def _entry_for(self, key: Any, tensors: list[Tensor]) -> Entry | None:
         """The entry that serves a call."""
@@ -144,7 +145,9 @@ class Keeping:
         loaded = name is not None and name in sys.modules and name not in self._imported
         if name is not None and loaded:
             self._imported |= {name}
-        return loaded or listener.learned
+        learned = self.uses.changes_arguments and not self._leaves_numbers
+        self._leaves_numbers |= learned
+        return loaded or learned or listener.learned
 
     def _note_outcome(self, entry: Entry) -> None:
         """Count recordings in a row that ended for one reason.

@@ -60,7 +60,8 @@ def route_of(
     guard = entry.guard
     if serve is None or guard is None or entry.routeless > MAX_ROUTELESS:
         return None
-    if len(tensors) > MAX_TENSORS or entry.sizes or entry.held or entry.extents:  # added by Python
+    python = entry.sizes or entry.held or entry.extents or entry.owner.uses.changes_arguments
+    if len(tensors) > MAX_TENSORS or python:  # what Python adds, or does besides
         entry.routeless = MAX_ROUTELESS + 1
         return None
     if sum(route[_ENTRY] is entry for route in known) >= MAX_OF_ENTRY:

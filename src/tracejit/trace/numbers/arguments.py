@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
 from ...numpy_numbers import NUMBERS
@@ -71,6 +72,19 @@ def _put(
             put(key, plain(now))
 
     changes.append(undo)
+
+
+def put_number(args: Any, kwargs: Any, position: int, value: Any) -> None:
+    """Put ``value`` for the number at ``position`` among the arguments, as signatures count them, in its container.
+
+    >>> state = {"step": 1, "rate": 0.5}
+    >>> put_number((state,), {}, 0, 2)
+    >>> state
+    {'step': 2, 'rate': 0.5}
+    """
+    positions = count()
+    for part in (*args, *kwargs.values()):
+        _replaced(part, lambda old: value if next(positions) == position else old, [])
 
 
 def _getter(value: Any) -> Callable[[str], Any]:

@@ -99,7 +99,8 @@ def _counted(entry: Entry, sources: Sequence[Number]) -> bool:
     """Do recorded runs leave other numbers in the places that all of these are read from?"""
     leaves = [s.leaf for s in entry.root.segments() if s.leaf is not None]
     stored = {place.key for leaf in leaves for place, _ in leaf.recording.stores}
-    return all(s.name == "place" and s.at.key in stored for s in sources)
+    keys = [s.at.key if s.name == "place" else (s.name, s.at) for s in sources]
+    return stored.issuperset(keys)
 
 
 class Varying(tuple[Any, ...]):
@@ -153,6 +154,7 @@ class NumberUses:
         self.value_lists: set[Any] = set()  # where lists of ints are read one by one
         self.lists_known = 0  # how many of these lines the latest recording knew
         self.ran = RanCodes()  # the code its calls run
+        self.changes_arguments = False  # do its calls leave numbers in their arguments?
 
     @property
     def in_use(self) -> bool:

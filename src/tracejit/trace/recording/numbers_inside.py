@@ -57,7 +57,7 @@ class NumbersInside:
         self.item_lines: Collection[Any] = ()  # where numbers are read from tensors that vary
         self.lists_read: set[Any] = set()  # where lists of sizes were read
         self.value_lists: set[Any] = set()  # where lists are more than that, and read one by one
-        self.stores: dict[Place, Any] = {}  # what the run put in places that vary
+        self.stores: dict[Any, Any] = {}  # what the run put in places that vary, and in arguments
         self.items_read: set[Number] = set()
         self.standing: frozenset[PlaceKey] = (
             frozenset()

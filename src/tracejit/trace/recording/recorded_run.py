@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache, partial
+from operator import is_not
 from typing import TYPE_CHECKING, Any
 
 from ...dtypes import get_default_dtype
@@ -14,6 +15,7 @@ from ...modes import MODES
 from ...tensor import Tensor
 from ..numbers.arguments import standing_in
 from ..numbers.functions import following
+from ..numbers.left import LeftNumber, noticing
 from ..numbers.places import Place, patched
 from ..replay.held import see, seen_in, standing_for, with_held
 from ..rounds.rounds import Rounds
@@ -21,6 +23,7 @@ from ..rounds.settled import resume, settle
 from ..signature import containers, flatten, shows_sizes, statics_of
 from ..state.calls import watching
 from ..state.state import StateGuard
+from ..state.values import same
 from .outside import seen_outside
 from .recorder import Recorder
 from .results import flatten_result, result_of
@@ -42,13 +45,17 @@ class Given:
     held: Sequence[Any]
     structure: Any
     statics: Sequence[Any]
+    shape: Any
+    numbers: Sequence[Any]
 
     @classmethod
     def of(cls, entry: Entry, tensors: Sequence[Tensor], args: Any, kwargs: Any) -> Given:
         """What a call of ``entry`` was given."""
         held = seen_in(entry.held)
         structure = flatten((args, kwargs, held), [])
-        return cls(tensors, args, kwargs, held, structure, statics_of(structure))
+        numbers: list[Any] = []
+        shape = flatten((args, kwargs), [], numbers), flatten(held, [])
+        return cls(tensors, args, kwargs, held, structure, statics_of(structure), shape, numbers)
 
     @property
     def parts(self) -> Any:
@@ -68,6 +75,22 @@ class Given:
             return True
         return any(now is not t for now, t in zip(leaves, self.tensors, strict=False))
 
+    def changed_by(self, entry: Entry, recorder: Recorder) -> bool:
+        """Did the run change it, and not only by numbers that a replay leaves there, too?"""
+        if not self.changed:
+            return False
+        leaves: list[Any] = []
+        numbers: list[Any] = []
+        shape = flatten((self.args, self.kwargs), leaves, numbers), flatten(self.held, leaves)
+        if shape != self.shape or any(map(is_not, leaves, self.tensors)):
+            return True
+        if not entry.owner.uses.changes_arguments:  # from the next recording on
+            entry.owner.uses.changes_arguments = not entry.owner.verify
+            return True
+        left = {x.position for x in recorder.stores if isinstance(x, LeftNumber)}
+        pairs = enumerate(zip(numbers, self.numbers, strict=True))
+        return not all(i in left or same(now, before) for i, (now, before) in pairs)
+
 
 def run_recorded(
     entry: Entry, recorder: Recorder, guard: StateGuard, given: Given, leaves: list[Any]
@@ -82,6 +105,7 @@ def run_recorded(
     steady_enough = (
         not guard.limits and not guard.appended
     )  # rounds that append differ in what they leave
+    steady_enough = steady_enough and not entry.owner.uses.changes_arguments
     if entry.owner.plans.opens and entry.behind is None and steady_enough:
         steady = cache(guard.steady)  # made when it is first asked for: most runs never do
         recorder.rounds = Rounds(_run.__code__, guard.reached, lambda: steady()())
@@ -91,6 +115,7 @@ def run_recorded(
     if listener is not None:
         listener.base = _run.__code__
     recorder.codes, recorder.known_hooks = guard.codes, guard.hooks
+    recorder.value_lists = entry.owner.uses.value_lists
     result, structure = _run(entry, recorder, guard, given, leaves)
     if recorder.scope is not None and shows_sizes(structure):
         result = result_of(structure, iter(leaves))
@@ -117,7 +142,6 @@ def _run(
 
     uses = entry.owner.uses
     recorder.item_lines, recorder.size_lines = uses.item_lines, uses.size_lines
-    recorder.value_lists = uses.value_lists
     recorder.standing = frozenset([place.key for place in guard.places])
     recorder.python_state = partial(_python_state, recorder, guard, entry.held)
     later = ExitStack()
@@ -143,6 +167,7 @@ def _run(
         for tail in guard.appended:
             tail.begin()
         before = later.enter_context(standing_for(entry.held, left))
+        later.enter_context(noticing(uses, recorder.stores, (args, kwargs), guard.reached))
         result = function(*args, **kwargs)
         resume(recorder.rounds)
         result = with_held(recorder, entry.held, before, result, outside, guard.appended)
