@@ -17,6 +17,10 @@ class Backoff:
         self.patience = patience
         self.failures = 0
         self.reason = ""
+        self.served: tuple[int, int] = (
+            0,
+            0,
+        )  # by what calls were served when it failed last, and how many
         self._skip = 0
 
     @property

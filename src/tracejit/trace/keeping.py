@@ -34,6 +34,9 @@ BUSY = "another thread was recording"
 STREAK = 16
 #: Signatures in a row that had to run eagerly for one reason before others are believed to do so, too.
 ALIKE = 2
+#: Calls that one recording served before those that had failed are forgotten: by then they have paid. State that a
+#: program replaces from time to time (sums of an epoch) is learned anew each time.
+FORGIVEN = 32
 
 
 class Keeping:
@@ -227,4 +230,11 @@ class Keeping:
     def _back_off(self, key: Any, reason: str, patience: int = 2) -> None:
         if len(self._backoffs) >= config.max_signatures and key not in self._backoffs:
             self._backoffs.pop(next(iter(self._backoffs)))
-        self._backoffs.setdefault(key, Backoff(patience)).note(reason)
+        known = self.entries.get(key)
+        served = (id(known[-1]), known[-1].replays) if known else (0, 0)
+        backoff = self._backoffs.setdefault(key, Backoff(patience))
+        before = backoff.served[1] if backoff.served[0] == served[0] else 0
+        if served[1] - before >= FORGIVEN:
+            backoff = self._backoffs[key] = Backoff(patience)
+        backoff.served = served
+        backoff.note(reason)

@@ -207,15 +207,19 @@ class NumberUses:
 
     def learn_places(self, moved: Iterable[Place]) -> bool:
         """These places had another number than recorded; True when any of them varies from now on."""
-        learned = False
+        learned: set[PlaceKey] = set()
         for place in moved if self.unfit is None else ():
             known = self.places.get(place.key)
-            if known is not None and known.kind is place.kind:
+            if place.key in self.settled or (known is not None and known.kind is place.kind):
                 continue
-            if place.key not in self.settled and (known or len(self.places) < MAX_PLACES):
-                self.places[place.key] = place  # instead of one for numbers of the other type
-                learned = True
-        return learned
+            if known is None and len(self.places) >= MAX_PLACES:
+                oldest = next(iter(self.places))  # in what the program may have replaced since
+                if oldest in learned:
+                    continue
+                del self.places[oldest]
+            self.places[place.key] = place  # instead of one for numbers of the other type
+            learned.add(place.key)
+        return bool(learned)
 
     def learn_run(self, form: Any, guard: StateGuard) -> None:
         """A recorded run of a call of this form changed the Python state."""
