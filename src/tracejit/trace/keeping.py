@@ -34,6 +34,8 @@ BUSY = "another thread was recording"
 STREAK = 16
 #: Signatures in a row that had to run eagerly for one reason before others are believed to do so, too.
 ALIKE = 2
+#: Recordings in a row that saw Python state change before it is told why none of them is kept.
+UNKEPT = 3
 #: Calls that one recording served before those that had failed are forgotten: by then they have paid. State that a
 #: program replaces from time to time (sums of an epoch) is learned anew each time.
 FORGIVEN = 32
@@ -60,6 +62,7 @@ class Keeping:
     _compiled_before: int
     _imported: frozenset[str] = frozenset()
     _leaves_numbers = False
+    _unkept: int = 0
 
     def _entry_for(self, key: Any, tensors: list[Tensor]) -> Entry | None:
         """The entry that serves a call."""
@@ -192,12 +195,16 @@ class Keeping:
         """Remember an entry; forget the oldest where there are too many."""
         self._routes = ()
         self._note_outcome(entry)
+        self._unkept = 0 if entry.usable else self._unkept
         if not entry.usable:
             if entry.unstable is None and entry.failure is not None:
                 self._note(entry.failure)
                 self._back_off(entry.key, entry.failure)
                 return
             self.uses.unkept[entry.key] = entry
+            self._unkept += 1
+            if self._unkept > UNKEPT:
+                self._note(str(entry.failure or entry.unstable))
             self._back_off(entry.key, f"it changes Python state at every call: {entry.unstable}")
             return
         if entry.behind is not None:
