@@ -227,6 +227,28 @@ def test_steps_of_models_that_compute_the_names_of_layers(kind: str, reads: bool
         assert f.stats.compiled_calls >= 4
 
 
+def test_code_that_looks_at_all_attributes_of_a_schedule() -> None:
+    def trained(compiled: bool) -> list[float]:
+        tj.manual_seed(0)
+        model = Layered()
+        optimizer = optim.SGD(model.parameters(), lr=0.1)
+        schedule = lrs.StepLR(optimizer, 2, 0.5)
+
+        def step(x: Any) -> Any:
+            optimizer.zero_grad()
+            loss = model(x).square().sum()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+            counts = [v for v in vars(schedule).values() if type(v) is int]
+            return loss.detach() * sum(counts)
+
+        f = tj.compile(step) if compiled else step
+        return [f(x).item() for x in tj.randn(6, 4, 3)]
+
+    assert trained(True) == pytest.approx(trained(False), rel=1e-5)
+
+
 def test_numbers_that_the_steps_of_a_users_schedule_change() -> None:
     expected, _ = stepped(lambda o: Growing(o, 2, 0.5), False)
     found, f = stepped(lambda o: Growing(o, 2, 0.5), True)

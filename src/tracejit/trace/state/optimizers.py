@@ -66,10 +66,10 @@ def attributes_set(kind: type, made: bool) -> frozenset[str] | None:
 def kept_by(value: Any, names: reads.Names) -> Collection[str]:
     """Attributes of an optimizer or a schedule that do not count unless the user's code names them.
 
-    Code that computes names (``getattr(self, f"layer{i}")``) means others.
+    Code that computes names (``getattr(self, f"layer{i}")``) means others, but not code that looks at all attributes.
     """
     kind: type = type(value)
-    own = attributes_set(kind, True)
+    own = None if names.whole else attributes_set(kind, True)
     return BOOKKEEPING if own is None else BOOKKEEPING | (own - names.names)
 
 

@@ -276,6 +276,11 @@ class Names:
     def __contains__(self, name: object) -> bool:
         return self.everything or name in self.names
 
+    @property
+    def whole(self) -> bool:
+        """Does the code ask for all attributes of an object?"""
+        return not (_WHOLE.isdisjoint(self.names) and _WHOLE.isdisjoint(self.globals))
+
     def only_sets(self, name: str) -> bool:
         """Does the code nothing with attributes or globals of this name but to set them?"""
         return not self.everything and name not in self.loaded
