@@ -98,9 +98,7 @@ class CompiledFunction(Keeping, Inspection, Copies):
         try:
             self.stats.other_calls += 1
             if modes.saved_hooks and modes.grad:
-                self._explain(
-                    "saved_tensors_hooks are active: compiled code keeps no single tensors"
-                )
+                self._explain("saved_tensors_hooks are active: compiled code keeps no single ones")
                 return self._eager(args, kwargs)
             tensors: list[Tensor] = []
             structure: Any = None
