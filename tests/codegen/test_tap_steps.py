@@ -18,6 +18,7 @@ from tracejit.ir import verify
 from tracejit.ir.builder import Builder
 from tracejit.ops.taps import UNBOUNDED, tap_products, tap_weights
 from tracejit.runtime import taps as steps
+from tracejit.runtime.machine_code.vector_modules import address
 from tracejit.runtime.plan.plan import make_plan
 from tracejit.runtime.program import Program
 from tracejit.types import TensorType
@@ -32,7 +33,10 @@ MACHINES = [
     )
     if needed <= features()
 ]
-KINDS = ("tap_products", "tap_weights", "few_products", "few_weights", "spread")
+KINDS = (
+    *("tap_products", "tap_weights", "few_products", "few_weights", "spread"),
+    *("abreast_products", "abreast_weights", "abreast_spread"),
+)
 DTYPES = {np.dtype(np.float32): float32, np.dtype(np.float64): float64}
 
 
@@ -49,7 +53,7 @@ def on(machine):
 
 
 def computed(op, arrays, attributes, machine, threads=1):
-    """What the steps of an op compute, and the names of the steps."""
+    """What the steps of an op compute, and these steps."""
     builder = Builder("f")
     kinds = [TensorType(a.shape, DTYPES[a.dtype]) for a in arrays]
     inputs = [builder.input(f"x{n}", kind) for n, kind in enumerate(kinds)]
@@ -64,7 +68,7 @@ def computed(op, arrays, attributes, machine, threads=1):
         tj.set_num_threads(number)
     spec = graph.outputs[0].spec
     found = np.ndarray(spec.shape, arrays[0].dtype, getattr(block, "array", block)).copy()
-    return found, [step.name for step in plan.items]
+    return found, plan.items
 
 
 class Case:
@@ -73,6 +77,7 @@ class Case:
     def __init__(self, rng, name, samples, groups, channels, rows, dims, dtype, inside=False):
         """``dims`` has for each dimension positions, size, taps, low, stride and spread; taps may stay ``inside``."""
         counts, size, taps, low, stride, spread = zip(*dims, strict=True)
+        self.dims = dims
         self.name, self.op = name, tap_weights if name.endswith("weights") else tap_products
         distances = tuple(tuple(int(d) for d in rng.permutation(9)[:n]) for n in taps)
         if rng.random() < 0.5:  # as those of convolutions
@@ -117,17 +122,20 @@ def cases(draw, name):
     if not few:
         sizes[3] += 3
     rank = draw(st.integers(1, 3))
-    widest = [(1, 2), (1, 3, 7, 21), (1, 2, 5, 16, 17, 50, 600)][3 - rank :]
+    widest = [(1, 2), (1, 3, 7, 21), (1, 2, 5, 16, 17, 50, 600)]
+    if name.startswith("abreast"):
+        sizes = [sizes[0], draw(st.integers(8, 40)), 1, 1]
+        rank, widest = min(rank, 2), [(1, 2), (1, 3, 7, 14), (1, 2, 5, 7, 8, 17, 24)]
     dims = []
-    for extents in widest:
-        spread = draw(st.integers(1, 3)) if name == "spread" else 1
+    for extents in widest[3 - rank :]:
+        spread = draw(st.integers(1, 3)) if name.endswith("spread") else 1
         stride = 1 if spread > 1 else draw(st.integers(1, 4))
         size = draw(st.sampled_from(extents))
         count = draw(st.integers(max(1, size // 3), size + 3))
         taps, low = draw(st.integers(1, 4)), draw(st.integers(-4, 3))
         dims.append((count, size, taps, low, stride, spread))
     dtype = draw(st.sampled_from([np.float32, np.float64]))
-    inside = name != "spread" and draw(st.booleans())
+    inside = not name.endswith("spread") and draw(st.booleans())
     rng = np.random.default_rng(draw(st.integers(0, 1000)))
     return Case(rng, name, *sizes, dims, dtype, inside)
 
@@ -148,7 +156,9 @@ def test_steps_do_what_the_ops_say(name, machine, data):
 
 def plain(name, rows, dtype=np.float32, samples=2, channels=3, groups=1):
     """A case of two dimensions, with something around."""
-    spread = 2 if name == "spread" else 1
+    spread = 2 if name.endswith("spread") else 1
+    if name.startswith("abreast"):
+        rows, channels, groups = 1, 1, 21
     dims = [(5 * spread, 5, 3, -1, 1, spread), (21 * spread, 21, 3, -1, 1, spread)]
     return Case(np.random.default_rng(1), name, samples, groups, channels, rows, dims, dtype)
 
@@ -158,6 +168,8 @@ def plain(name, rows, dtype=np.float32, samples=2, channels=3, groups=1):
 def test_what_is_no_number_stays_where_it_belongs(name, machine):
     case = plain(name, 5 if name.startswith("tap") else 3)
     case.x[1, 0, 3, 3], case.x[0, 2, 0, 20] = np.nan, np.inf
+    if name == "abreast_weights":  # what came out beside the end
+        case.y[1, 20, 0] = np.inf
     found, expected = case.run(machine, 1)
     np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
     np.testing.assert_allclose(found[~np.isnan(found)], expected[~np.isnan(expected)], 1e-4, 1e-4)
@@ -167,13 +179,17 @@ def test_what_is_no_number_stays_where_it_belongs(name, machine):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("gaps", [0, 1])
 @pytest.mark.parametrize(
-    ("name", "rows", "row"), [("tap_products", 13, 7), ("few_products", 3, 4), ("spread", 3, 4)]
+    ("name", "rows", "row"),
+    [
+        *(("tap_products", 13, 7), ("few_products", 3, 4), ("spread", 3, 4)),
+        *(("abreast_products", 1, 4), ("abreast_spread", 1, 4)),
+    ],
 )
 def test_gaps_add_nothing(machine, dtype, gaps, name, rows, row):
     case = plain(name, rows, dtype, groups=2)
     case.attributes["gaps"] = gaps
     case.x[...] = np.where(np.random.default_rng(2).random(case.x.shape) < 0.5, -0.0, case.x)
-    case.w[0, 0, 0, 1], case.w[row, 2, 0, 0], case.w[-1, 1, 2, 2] = np.nan, np.inf, -np.inf
+    case.w[0, 0, 0, 1], case.w[row, -1, 0, 0], case.w[-1, -1, 2, 2] = np.nan, np.inf, -np.inf
     for threads in (1, 3):
         found, expected = case.run(machine, threads)
         assert 0 < np.isnan(expected).sum() < expected.size
@@ -182,9 +198,12 @@ def test_gaps_add_nothing(machine, dtype, gaps, name, rows, row):
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda m: f"{m.vector}x{m.vectors}")
-@pytest.mark.parametrize("name", ["tap_products", "few_products", "spread"])
+@pytest.mark.parametrize(
+    "name", ["tap_products", "few_products", "spread", "abreast_products", "abreast_spread"]
+)
 def test_results_stay_between_bounds(machine, name):
     case = plain(name, 5 if name.startswith("tap") else 3, channels=700)
+    case.x *= 10
     case.x[1, 0, 3, 3] = np.nan
     case.attributes |= {"floor": -0.1, "ceiling": 20.0}
     found, expected = case.run(machine, 1)
@@ -193,3 +212,16 @@ def test_results_stay_between_bounds(machine, name):
     assert found[inside].max() == 20
     np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
     np.testing.assert_allclose(found[inside], expected[inside], 1e-3, 1e-3)
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda m: f"{m.vector}x{m.vectors}")
+@pytest.mark.parametrize("name", ["products", "weights"])
+def test_channels_of_small_planes_are_lanes(machine, name):
+    case = plain(f"abreast_{name}", 1)
+    with on(machine):
+        made = steps.tap_module(f"abreast_{name}", "f32")
+    _, found = computed(case.op, case.operands(), case.attributes, machine)
+    assert [step.fn_address for step in found] == [address(made)]
+    many = Case(np.random.default_rng(1), f"few_{name}", 2, 4, 1, 1, case.dims, np.float32)
+    _, found = computed(many.op, many.operands(), many.attributes, machine)
+    assert address(made) not in [step.fn_address for step in found]

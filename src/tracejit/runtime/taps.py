@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..codegen.products.tap_abreast import abreast_text
+from ..codegen.products.tap_abreast_weights import abreast_weights_text
 from ..codegen.products.tap_few import few_products_text, few_scratch
 from ..codegen.products.tap_few_weights import few_weight_scratch, few_weights_text
 from ..codegen.products.tap_memory import COPIED_LINES, memory_text
@@ -22,9 +24,12 @@ if TYPE_CHECKING:
     from .plan.seen import Seen
 
 __all__ = [
+    "SIZES",
     "Piece",
     "TapStep",
     "Work",
+    "all_products",
+    "code_step",
     "few_bytes",
     "few_products_step",
     "few_weight_bytes",
@@ -32,9 +37,11 @@ __all__ = [
     "memory_step",
     "piece_of",
     "scratch_bytes",
+    "shared_units",
     "splits_of",
     "tap_module",
     "tap_step",
+    "this_machine",
 ]
 
 #: An argument of a step: (slot, value).
@@ -46,13 +53,15 @@ _CHUNK_WORK, _RELEASE_WORK = 1 << 17, 1 << 21
 _COPY_WORK = 8
 #: Columns of positions that go together at most, and bytes of what is copied for them: of a channel, and of all.
 _COLUMNS, _CHANNEL_BYTES, _PIECE_BYTES = 512, 16 << 10, 128 << 10
-_SIZES = {"f32": 4, "f64": 8}
+SIZES = {"f32": 4, "f64": 8}
 _TEXTS = {
     "tap_products": products_text,
     "tap_weights": weights_text,
     "few_products": few_products_text,
     "few_weights": few_weights_text,
     "tap_memory": memory_text,
+    "abreast_products": abreast_text,
+    "abreast_weights": abreast_weights_text,
 }
 
 
@@ -93,7 +102,7 @@ class Piece(NamedTuple):
     together: Any
 
 
-def _step(
+def code_step(
     code: str,
     dtype: str,
     words: Sequence[Word],
@@ -104,7 +113,12 @@ def _step(
     name: str = "",
     flags: int = 0,
 ) -> TapStep:
-    """A step of native code, of so many units, a grain, and a flag."""
+    """A step of native code, of so many units, a grain, and a flag.
+
+    >>> if vector_machine() is not None:
+    ...     step = code_step("few_weights", "f32", [], (64, 8, 0), Work(64, 9, 1, 7, 7, 1), (0, 0, 0), NONE)
+    ...     assert (step.name, step.extent, step.grain) == ("few_weights", (-1, 64), 8)
+    """
     extent, grain, release = division
     return TapStep(
         address(tap_module(code, dtype), ahead),
@@ -137,11 +151,11 @@ def tap_step(
     ...     step = tap_step("tap_weights", "f32", [], Work(1, 144, 1, 3, 3, 16), (0, 0, 0), 2)
     ...     assert step.extent == (-1, -(-144 // vector_machine().rows))
     """
-    found = _machine()
+    found = this_machine()
     is_products = name == "tap_products"
-    division = call(_divide, int(is_products), *_block(found, _SIZES[dtype]), *work)
+    division = call(_divide, int(is_products), *_block(found, SIZES[dtype]), *work)
     flags = (0 if is_products else COARSE) + for_workers(workers)
-    return _step(name, dtype, words, division, work, moved, ahead, flags=flags)
+    return code_step(name, dtype, words, division, work, moved, ahead, flags=flags)
 
 
 def memory_step(
@@ -159,9 +173,9 @@ def memory_step(
     """
     planes, lines, row = sizes
     units = planes * -(-lines // COPIED_LINES)
-    division = call(_shared, units, planes * lines * row * _COPY_WORK)
+    division = call(shared_units, units, planes * lines * row * _COPY_WORK)
     work = Work(0, 0, planes, lines, row, 0)
-    return _step("tap_memory", dtype, words, division, work, moved, ahead)
+    return code_step("tap_memory", dtype, words, division, work, moved, ahead)
 
 
 def few_products_step(
@@ -182,9 +196,11 @@ def few_products_step(
     """
     strips, tiles = -(-work.lines // piece.strip), -(-work.width // piece.span)
     units = work.groups * work.planes * strips * tiles
-    division = call(_shared, units, _total(work))
+    division = call(shared_units, units, all_products(work))
     flags = for_workers(workers)
-    return _step("few_products", dtype, words, division, work, moved, ahead, "tap_products", flags)
+    return code_step(
+        "few_products", dtype, words, division, work, moved, ahead, "tap_products", flags
+    )
 
 
 def few_weights_step(
@@ -202,9 +218,11 @@ def few_weights_step(
     ...     step = few_weights_step("f32", [], 64, Work(64, 9, 4, 28, 30, 1), (0, 0, 0), 2)
     ...     assert step.extent == (-1, 64)
     """
-    division = call(_shared, units, _total(work))
+    division = call(shared_units, units, all_products(work))
     flags = COARSE + for_workers(workers)
-    return _step("few_weights", dtype, words, division, work, moved, ahead, "tap_weights", flags)
+    return code_step(
+        "few_weights", dtype, words, division, work, moved, ahead, "tap_weights", flags
+    )
 
 
 def scratch_bytes(name: str, dtype: str, count: Any) -> Any:
@@ -214,8 +232,8 @@ def scratch_bytes(name: str, dtype: str, count: Any) -> Any:
     True
     """
     if name == "tap_weights":
-        return weight_scratch(_machine(), count)
-    return product_scratch(_machine(), _SIZES[dtype], count)
+        return weight_scratch(this_machine(), count)
+    return product_scratch(this_machine(), SIZES[dtype], count)
 
 
 def piece_of(dtype: str, seen: Seen, channels: Any) -> Piece:
@@ -226,11 +244,11 @@ def piece_of(dtype: str, seen: Seen, channels: Any) -> Piece:
     >>> vector_machine() is None or piece_of("f32", seen, 1)[:3]
     (16, 28, 18)
     """
-    lanes = _machine().vector // _SIZES[dtype]
+    lanes = this_machine().vector // SIZES[dtype]
     _, lines, columns = seen.counts
     step, reach = seen.steps[1], seen.reach
     given = (lines, columns, *reach, step, seen.shift, seen.phases, channels)
-    return Piece(*call(_cut, lanes, _SIZES[dtype], *given))
+    return Piece(*call(_cut, lanes, SIZES[dtype], *given))
 
 
 def _cut(
@@ -271,7 +289,7 @@ def few_bytes(dtype: str, seen: Seen, piece: Piece, taps: int, results: Any) -> 
     """
     channel = seen.reach[0] * piece.lines * seen.phases * piece.width
     together = piece.together
-    return few_scratch(_machine(), _SIZES[dtype], together * channel, together * taps, results)
+    return few_scratch(this_machine(), SIZES[dtype], together * channel, together * taps, results)
 
 
 def few_weight_bytes(dtype: str, seen: Seen, piece: Piece, taps: int, rows: Any) -> Any:
@@ -283,7 +301,7 @@ def few_weight_bytes(dtype: str, seen: Seen, piece: Piece, taps: int, rows: Any)
     True
     """
     channel = seen.reach[0] * piece.lines * seen.phases * piece.width
-    return few_weight_scratch(_machine(), _SIZES[dtype], channel, taps, rows)
+    return few_weight_scratch(this_machine(), SIZES[dtype], channel, taps, rows)
 
 
 def splits_of(channels: Any, taps: int) -> Any:
@@ -299,24 +317,33 @@ def _splits(channels: int, taps: int) -> tuple[int]:
     return (1 if channels >= 4 else max(1, min(4, taps // 4)),)
 
 
-def _machine() -> Machine:
+def this_machine() -> Machine:
+    """The vectors of this machine, for which there is native code.
+
+    >>> vector_machine() is None or this_machine() == vector_machine()
+    True
+    """
     found = vector_machine()
     assert found is not None, "planned for a machine that has native code"
     return found
 
 
-def _total(work: Work) -> Any:
-    """All multiply-adds."""
+def all_products(work: Work) -> Any:
+    """How many multiply-adds all of the work is.
+
+    >>> all_products(Work(2, 9, 1, 7, 7, 3))
+    2646
+    """
     total = 1
     for number in work:
         total = total * number
     return total
 
 
-def _shared(units: int, total: int) -> tuple[int, int, int]:
+def shared_units(units: int, total: int) -> tuple[int, int, int]:
     """The parallel extent in units, its grain, and the flag for letting other Python threads run.
 
-    >>> _shared(1024, 1 << 21)
+    >>> shared_units(1024, 1 << 21)
     (1024, 64, 1)
     """
     release = RELEASE_GIL if total >= _RELEASE_WORK else 0
@@ -352,9 +379,9 @@ def _divide(
     positions = planes * lines * width
     total = groups * count * positions * rows
     if not is_products:
-        return _shared(groups * -(-count // block), total)
+        return shared_units(groups * -(-count // block), total)
     strips, blocks = groups * -(-positions // strip), -(-rows // block)
-    units, grain, release = _shared(strips * blocks, total)
+    units, grain, release = shared_units(strips * blocks, total)
     if strips >= 16 or grain > blocks:
         grain = -(-grain // blocks) * blocks
     return units, grain, release
@@ -367,4 +394,4 @@ def tap_module(name: str, dtype: str) -> VectorModule:
     >>> vector_machine() is None or tap_module("tap_weights", "f32").symbol == "tracejit_tap_weights"
     True
     """
-    return VectorModule(f"tracejit_{name}", _TEXTS[name](dtype, _machine()))
+    return VectorModule(f"tracejit_{name}", _TEXTS[name](dtype, this_machine()))

@@ -115,10 +115,14 @@ class Kind:
             bias = self.number(f, f.at("%bias", start, "i8"))
             for total in row:
                 total.set(f.make(f"fadd {self.vector} {total.get()}, {bias}"))
+        self.bounded(f, [total for row in rows for total in row])
+
+    def bounded(self, f: FunctionText, sums: Sequence[Variable]) -> None:
+        """Keep sums between ``%ends``; nan stays."""
         with f.when(f.make("icmp ne ptr %ends, null")):
             for number, outside in enumerate(("ogt", "olt")):
                 end = self.number(f, f.at("%ends", number, self.scalar))
-                for total in (total for row in rows for total in row):
+                for total in sums:
                     found = total.get()
                     beyond = f.make(f"fcmp {outside} {self.vector} {end}, {found}")
                     given = f"{self.vector} {end}, {self.vector} {found}"

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...codegen.nest import Layout
 from ...codegen.products.tap_few_blocks import FEW_ROWS, tall_code
 from ...ir.graph import Value
 from ...ops.taps import tap_products, tap_weights
 from ...passes.windows.strips import at_most, equal
-from ...sizes import float_bits
 from ...types import Shape
 from ..machine_code.vector_modules import VectorModule
 from ..taps import (
-    Work,
     few_bytes,
     few_products_step,
     few_weight_bytes,
@@ -27,9 +23,21 @@ from ..taps import (
     tap_module,
     tap_step,
 )
-from .arena import aligned
+from .abreast import abreast_products, abreast_weights, is_abreast, reads_abreast
 from .records import Slot
 from .seen import Part, Seen, parts_of, seen_by
+from .tap_words import (
+    Scratch,
+    address_of,
+    as_numbers,
+    bias_of,
+    ends_of,
+    filled,
+    moved_by,
+    rows_of,
+    weight_places,
+    work_of,
+)
 
 if TYPE_CHECKING:
     from .plan import Planner
@@ -92,20 +100,16 @@ def modules_of(value: Value) -> list[VectorModule]:
     """
     assert value.op is not None
     name, dtype = value.op.name, value.spec.dtype.short
+    if is_abreast(value):
+        return [tap_module(name.replace("tap_", "abreast_"), dtype)]
     if _has_few(value):
         return [tap_module(name.replace("tap_", "few_"), dtype)]
     copied = [tap_module("tap_memory", dtype)] if _is_copied(value) else []
     return [*copied, tap_module(name, dtype)]
 
 
-def _rows(value: Value) -> Any:
-    """Rows of results of a group, or rows of what came out."""
-    rows = value if value.op is tap_products else value.value_operands[1]
-    return rows.spec.shape[1] // value.attributes["groups"]
-
-
 def _has_few(value: Value) -> bool:
-    return at_most(_rows(value), FEW_ROWS)
+    return at_most(rows_of(value), FEW_ROWS)
 
 
 def _is_copied(value: Value) -> bool:
@@ -134,7 +138,10 @@ def plan_taps(planner: Planner, value: Value) -> None:
     """
     planner.place(value)
     seen = seen_by(value)
-    if _has_few(value):
+    if is_abreast(value) and reads_abreast(planner, value):
+        plan = abreast_products if value.op is tap_products else abreast_weights
+        plan(planner, value, seen)
+    elif _has_few(value):
         if not _is_spread(value):
             seen = seen.flat(planner.layouts(value.value_operands[0]).strides)
         plan = _few_products if value.op is tap_products else _few_weights
@@ -143,82 +150,39 @@ def plan_taps(planner: Planner, value: Value) -> None:
         _many(planner, value, seen)
 
 
-def _work(value: Value, seen: Seen) -> Work:
-    x = value.value_operands[0]
-    taps = 1
-    for distances in value.attributes["distances"]:
-        taps *= len(distances)
-    groups = value.attributes["groups"]
-    planes, lines, width = seen.counts
-    count = x.spec.shape[1] // groups * taps
-    return Work(groups, count, x.spec.shape[0] * planes, lines, width, _rows(value))
-
-
-def _moved(value: Value) -> tuple[Any, Any, Any]:
-    x, other = value.value_operands[:2]
-    return x.spec.nbytes, other.spec.nbytes, value.spec.nbytes
-
-
 def _sizes(value: Value) -> list[Any]:
     """Samples, groups, channels and rows of a group."""
     x, groups = value.value_operands[0], value.attributes["groups"]
-    return [x.spec.shape[0], groups, x.spec.shape[1] // groups, _rows(value)]
-
-
-def _numbers(given: list[Any]) -> list[tuple[int, Any]]:
-    return [(-1, number) for number in given]
-
-
-def _bias(planner: Planner, value: Value) -> tuple[tuple[int, int], int]:
-    """Where a number for each row is, and 1 if there is one."""
-    if len(value.value_operands) < 3:
-        return (-1, 0), 0
-    return planner.where(value.value_operands[2]), 1
-
-
-def _ends(value: Value) -> tuple[int, int]:
-    """The bounds of results, as bits."""
-    return float_bits(value.attributes["floor"]), float_bits(value.attributes["ceiling"])
-
-
-class _Scratch:
-    """Scratch memory that each worker has a part of, until the step is planned."""
-
-    def __init__(self, planner: Planner, value: Value, nbytes: Any) -> None:
-        self.each, self.workers = aligned(nbytes), planner.arena.workers
-        key = (value, "scratch")
-        offset = planner.arena.take(self.workers * self.each, key)
-        self.word = planner.argument(Slot("arena", 0, offset), 0)
-        planner.arena.give(key)
+    return [x.spec.shape[0], groups, x.spec.shape[1] // groups, rows_of(value)]
 
 
 def _many(planner: Planner, value: Value, seen: Seen) -> None:
     """The steps of groups of many rows: copying where it is needed, and computing."""
     other = value.value_operands[1]
-    op, dtype, work = value.op, value.spec.dtype, _work(value, seen)
+    op, dtype, work = value.op, value.spec.dtype, work_of(value, seen)
     assert op is not None
     memory, lie, places = _memory(planner, value, seen)
-    scratch = _Scratch(planner, value, scratch_bytes(op.name, dtype.short, work.count))
-    given: list[tuple[int, Any]] = [memory, planner.where(other)]
+    scratch = Scratch(planner, value, scratch_bytes(op.name, dtype.short, work.count))
+    given: list[tuple[int, Any]] = [memory, address_of(planner, other)]
     (p2, p1, p0), steps = _box(seen.counts, tuple(lie[2:]))
     first, second = planner.layouts(other).strides[:2]
     numbers = [*_sizes(value), p2, p1, p0, *lie[:2], *steps, first, second]
     after = places
     taps = len(places)
     if value.op is tap_products:
-        bias, biased = _bias(planner, value)
+        bias, biased = bias_of(planner, value)
         given.append(bias)
         numbers += [
             *planner.layouts(value).strides[:2],
             biased,
-            *_ends(value),
+            *ends_of(value),
             value.attributes["gaps"],
         ]
-        after = [*places, *_weight_places(other, planner.layouts(other))]
+        after = [*places, *weight_places(other, planner.layouts(other))]
     words = [*given, planner.argument(planner.slots[value], 0), scratch.word]
-    words += _numbers([scratch.each, *numbers, taps, *after])
+    words += as_numbers([scratch.each, *numbers, taps, *after])
     planner.items.append(
-        tap_step(op.name, dtype.short, words, work, _moved(value), scratch.workers, planner.ahead)
+        tap_step(op.name, dtype.short, words, work, moved_by(value), scratch.workers, planner.ahead)
     )
     planner.arena.give((value, "memory"))
 
@@ -230,11 +194,11 @@ def _memory(
     x = value.value_operands[0]
     layout = planner.layouts(x)
     if not _is_copied(value):
-        strides = _filled(layout.strides[2:], 0)
+        strides = filled(layout.strides[2:], 0)
         steps = [s * n for s, n in zip(strides, seen.stride, strict=True)]
         first = sum(s * n for s, n in zip(strides, seen.low, strict=True))
         places = [first + place for place in _places(seen, layout.strides)]
-        return planner.where(x), [*layout.strides[:2], *steps], places
+        return address_of(planner, x), [*layout.strides[:2], *steps], places
     width = seen.counts[2] + seen.shift
     row = seen.phases * width
     planes, lines = (
@@ -246,9 +210,9 @@ def _memory(
     nbytes = samples * channels * total * x.spec.dtype.itemsize
     offset = planner.arena.take(nbytes, (value, "memory"))
     memory = planner.argument(Slot("arena", 0, offset), 0)
-    words = [planner.where(x), memory]
+    words = [address_of(planner, x), memory]
     numbers = [samples, channels, *seen.words(layout.strides), planes, lines, width, seen.phases]
-    words += _numbers(numbers)
+    words += as_numbers(numbers)
     sizes = (samples * channels * planes, lines, row)
     moved = (x.spec.nbytes, 0, nbytes)
     planner.items.append(memory_step(x.spec.dtype.short, words, sizes, moved, planner.ahead))
@@ -258,7 +222,7 @@ def _memory(
 
 def _places(seen: Seen, strides: Shape) -> list[Any]:
     """Where taps are in what has these strides for (samples, channels, *size)."""
-    dims = zip(seen.distances, _filled(strides[2:], 0), strict=True)
+    dims = zip(seen.distances, filled(strides[2:], 0), strict=True)
     return [sum(at) for at in itertools.product(*([d * s for d in ds] for ds, s in dims))]
 
 
@@ -277,20 +241,10 @@ def _box(counts: Shape, steps: Shape) -> tuple[tuple[Any, Any, Any], tuple[Any, 
     return (p2, p1, p0), (x2, x1)
 
 
-def _weight_places(weight: Value, layout: Layout) -> list[Any]:
-    """Where each tap of the weight is, from the first one."""
-    taps = weight.spec.shape[2:]
-    strides = layout.strides[2:]
-    return [
-        sum(i * s for i, s in zip(tap, strides, strict=True))
-        for tap in itertools.product(*(range(int(n)) for n in taps))
-    ]
-
-
 def _few_products(planner: Planner, value: Value, seen: Seen) -> None:
     """The step of a product whose groups have few rows."""
     x, weight = value.value_operands[:2]
-    dtype, work = value.spec.dtype, _work(value, seen)
+    dtype, work = value.spec.dtype, work_of(value, seen)
     parts, first = parts_of(value)
     spread = value.attributes["spread"]
     piece = piece_of(dtype.short, seen, work.count // len(seen.places(1, 1)))
@@ -306,28 +260,28 @@ def _few_products(planner: Planner, value: Value, seen: Seen) -> None:
     woven = spread[-1] > 1
     results = len(parts) * work.rows * piece.strip * piece.width if woven else 0
     nbytes = few_bytes(dtype.short, seen, piece, len(order), results)
-    scratch = _Scratch(planner, value, nbytes)
-    bias, biased = _bias(planner, value)
+    scratch = Scratch(planner, value, nbytes)
+    bias, biased = bias_of(planner, value)
     layout, out = planner.layouts(weight), planner.layouts(value).strides[:2]
     wm, wc = layout.strides[:2]
-    z2, z1, z0 = _filled(value.spec.shape[2:], 1) if _is_spread(value) else seen.counts
-    factors = _weight_places(weight, layout)
-    words = [planner.where(x), planner.where(weight), bias]
+    z2, z1, z0 = filled(value.spec.shape[2:], 1) if _is_spread(value) else seen.counts
+    factors = weight_places(weight, layout)
+    words = [address_of(planner, x), address_of(planner, weight), bias]
     words += [planner.argument(planner.slots[value], 0), scratch.word]
     numbers = [scratch.each, *_sizes(value), *seen.counts, piece.strip, piece.span]
     numbers += seen.words(xs)
     below = seen.stride[1] if direct else seen.steps[1]
     numbers += [seen.reach[0], piece.lines, piece.width, seen.phases, below, piece.together]
     numbers += [channel, int(direct), wm, wc, *out, z1 * z0, z0]
-    numbers += [*_filled(spread, 1), *_filled(first, 0), z2, z1, z0]
-    numbers += [len(parts), biased, *_ends(value), value.attributes["gaps"], len(order)]
+    numbers += [*filled(spread, 1), *filled(first, 0), z2, z1, z0]
+    numbers += [len(parts), biased, *ends_of(value), value.attributes["gaps"], len(order)]
     numbers += [*(places[n] for n in order), *(factors[n] for n in order)]
     for part in parts:
-        lines = seen.lines_of(_filled(part.taps, (0,))[1])
+        lines = seen.lines_of(filled(part.taps, (0,))[1])
         numbers += [len(_numbers_of(part, value)), tall_code(lines, seen.steps[1]) if lines else 0]
-    words += _numbers(numbers)
+    words += as_numbers(numbers)
     step = few_products_step(
-        dtype.short, words, piece, work, _moved(value), scratch.workers, planner.ahead
+        dtype.short, words, piece, work, moved_by(value), scratch.workers, planner.ahead
     )
     planner.items.append(step)
 
@@ -335,36 +289,31 @@ def _few_products(planner: Planner, value: Value, seen: Seen) -> None:
 def _few_weights(planner: Planner, value: Value, seen: Seen) -> None:
     """The step of a gradient of a weight whose groups have few rows."""
     x, y = value.value_operands
-    dtype, work = value.spec.dtype, _work(value, seen)
+    dtype, work = value.spec.dtype, work_of(value, seen)
     taps = len(seen.places(1, 1))
     channels = work.count // taps
     piece = piece_of(dtype.short, seen, 1)
     nbytes = few_weight_bytes(dtype.short, seen, piece, taps, work.rows)
-    scratch = _Scratch(planner, value, nbytes)
+    scratch = Scratch(planner, value, nbytes)
     splits = splits_of(work.groups * channels, taps)
-    words = [planner.where(x), planner.where(y)]
+    words = [address_of(planner, x), address_of(planner, y)]
     words += [planner.argument(planner.slots[value], 0), scratch.word]
     numbers = [scratch.each, *_sizes(value), *seen.counts, piece.strip, piece.span]
     numbers += seen.words(planner.layouts(x).strides)
     numbers += [seen.reach[0], piece.lines, piece.width, seen.phases, seen.steps[1]]
     numbers += [*planner.layouts(y).strides[:2], splits, taps]
-    words += _numbers([*numbers, *seen.places(piece.lines, piece.width)])
+    words += as_numbers([*numbers, *seen.places(piece.lines, piece.width)])
     units = work.groups * channels * splits
     step = few_weights_step(
-        dtype.short, words, units, work, _moved(value), scratch.workers, planner.ahead
+        dtype.short, words, units, work, moved_by(value), scratch.workers, planner.ahead
     )
     planner.items.append(step)
 
 
-def _filled(given: Sequence[Any], missing: Any) -> tuple[Any, ...]:
-    """Three dimensions."""
-    return (*(missing,) * (3 - len(given)), *given)
-
-
 def _numbers_of(part: Part, value: Value) -> list[int]:
     """The numbers of the taps of a part among all: columns after columns, from the first line they see on."""
-    distances = _filled(value.attributes["distances"], (0,))
-    planes, lines, columns = _filled(part.taps, (0,))
+    distances = filled(value.attributes["distances"], (0,))
+    planes, lines, columns = filled(part.taps, (0,))
     _, height, width = map(len, distances)
     lines = sorted(lines, key=distances[1].__getitem__)
     return [(p * height + t) * width + c for p in planes for c in columns for t in lines]
