@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import tracejit as tj
 from tracejit.codegen.identity import features
+from tracejit.codegen.products.tap_outputs import serves_outputs
 from tracejit.codegen.products.vector_machine import Machine, vector_machine
 from tracejit.dtypes import float32, float64
 from tracejit.ir import verify
@@ -36,7 +37,10 @@ MACHINES = [
 KINDS = (
     *("tap_products", "tap_weights", "few_products", "few_weights", "spread"),
     *("abreast_products", "abreast_weights", "abreast_spread"),
+    *("output_products", "output_spread"),
 )
+#: Those with a few rows.
+FEW = ("few_products", "few_weights", "spread")
 DTYPES = {np.dtype(np.float32): float32, np.dtype(np.float64): float64}
 
 
@@ -117,7 +121,7 @@ class Case:
 @st.composite
 def cases(draw, name):
     """Any op of a kind."""
-    few = not name.startswith("tap")
+    few = name in FEW
     sizes = [draw(st.integers(1, most)) for most in (3, 2, 5, 3 if few else 21)]
     if not few:
         sizes[3] += 3
@@ -126,6 +130,9 @@ def cases(draw, name):
     if name.startswith("abreast"):
         sizes = [sizes[0], draw(st.integers(8, 40)), 1, 1]
         rank, widest = min(rank, 2), [(1, 2), (1, 3, 7, 14), (1, 2, 5, 7, 8, 17, 24)]
+    if name.startswith("output"):
+        sizes[3] += 11
+        rank, widest = min(rank, 2), [(1, 2), (1, 3, 7, 14), (4, 5, 8, 14, 17, 31, 250)]
     dims = []
     for extents in widest[3 - rank :]:
         spread = draw(st.integers(1, 3)) if name.endswith("spread") else 1
@@ -133,6 +140,8 @@ def cases(draw, name):
         size = draw(st.sampled_from(extents))
         count = draw(st.integers(max(1, size // 3), size + 3))
         taps, low = draw(st.integers(1, 4)), draw(st.integers(-4, 3))
+        if name == "output_spread":  # there is nothing else for them
+            stride, taps, count = 1, max(taps, 2), max(count, 4 * spread)
         dims.append((count, size, taps, low, stride, spread))
     dtype = draw(st.sampled_from([np.float32, np.float64]))
     inside = not name.endswith("spread") and draw(st.booleans())
@@ -140,11 +149,18 @@ def cases(draw, name):
     return Case(rng, name, *sizes, dims, dtype, inside)
 
 
+def assume_there_is(name, machine):
+    """Results apart of many rows are left to machines with many registers."""
+    if name == "output_spread" and not serves_outputs(machine):
+        pytest.skip("there are too few registers")
+
+
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda m: f"{m.vector}x{m.vectors}")
 @pytest.mark.parametrize("name", KINDS)
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_steps_do_what_the_ops_say(name, machine, data):
+    assume_there_is(name, machine)
     case = data.draw(cases(name))
     found, expected = case.run(machine, 1)
     scale = math.sqrt(case.y.size * case.w.size)
@@ -152,6 +168,11 @@ def test_steps_do_what_the_ops_say(name, machine, data):
     np.testing.assert_allclose(found, expected, 0, tolerance)
     for threads in (2, 5):  # bit by bit, however the work is divided
         np.testing.assert_array_equal(case.run(machine, threads)[0], found)
+
+
+def rows_of(name):
+    """How many rows make a case of that kind."""
+    return 3 if name in FEW else 21 if name.startswith("output") else 5
 
 
 def plain(name, rows, dtype=np.float32, samples=2, channels=3, groups=1):
@@ -166,7 +187,8 @@ def plain(name, rows, dtype=np.float32, samples=2, channels=3, groups=1):
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda m: f"{m.vector}x{m.vectors}")
 @pytest.mark.parametrize("name", KINDS)
 def test_what_is_no_number_stays_where_it_belongs(name, machine):
-    case = plain(name, 5 if name.startswith("tap") else 3)
+    assume_there_is(name, machine)
+    case = plain(name, rows_of(name))
     case.x[1, 0, 3, 3], case.x[0, 2, 0, 20] = np.nan, np.inf
     if name == "abreast_weights":  # what came out beside the end
         case.y[1, 20, 0] = np.inf
@@ -183,9 +205,11 @@ def test_what_is_no_number_stays_where_it_belongs(name, machine):
     [
         *(("tap_products", 13, 7), ("few_products", 3, 4), ("spread", 3, 4)),
         *(("abreast_products", 1, 4), ("abreast_spread", 1, 4)),
+        *(("output_products", 21, 17), ("output_spread", 21, 17)),
     ],
 )
 def test_gaps_add_nothing(machine, dtype, gaps, name, rows, row):
+    assume_there_is(name, machine)
     case = plain(name, rows, dtype, groups=2)
     case.attributes["gaps"] = gaps
     case.x[...] = np.where(np.random.default_rng(2).random(case.x.shape) < 0.5, -0.0, case.x)
@@ -198,11 +222,10 @@ def test_gaps_add_nothing(machine, dtype, gaps, name, rows, row):
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda m: f"{m.vector}x{m.vectors}")
-@pytest.mark.parametrize(
-    "name", ["tap_products", "few_products", "spread", "abreast_products", "abreast_spread"]
-)
+@pytest.mark.parametrize("name", [name for name in KINDS if not name.endswith("weights")])
 def test_results_stay_between_bounds(machine, name):
-    case = plain(name, 5 if name.startswith("tap") else 3, channels=700)
+    assume_there_is(name, machine)
+    case = plain(name, rows_of(name), channels=700)
     case.x *= 10
     case.x[1, 0, 3, 3] = np.nan
     case.attributes |= {"floor": -0.1, "ceiling": 20.0}
@@ -225,3 +248,33 @@ def test_channels_of_small_planes_are_lanes(machine, name):
     many = Case(np.random.default_rng(1), f"few_{name}", 2, 4, 1, 1, case.dims, np.float32)
     _, found = computed(many.op, many.operands(), many.attributes, machine)
     assert address(made) not in [step.fn_address for step in found]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_many_outputs_are_lanes_where_something_is_around(dtype, stride):
+    machine = vector_machine()
+    if not serves_outputs(machine):
+        pytest.skip("there are too few registers")
+    dims = [(6, 6 * stride, 3, -1, stride, 1), (17, 17 * stride, 3, -1, stride, 1)]
+    made = address(steps.tap_module("output_products", DTYPES[np.dtype(dtype)].short))
+    for rows, is_used in ((21, True), (5, False)):
+        case = Case(np.random.default_rng(1), "output_products", 2, 1, 9, rows, dims, dtype)
+        _, found = computed(case.op, case.operands(), case.attributes, machine)
+        assert ([step.fn_address for step in found] == [made]) == is_used
+
+
+@pytest.mark.parametrize("reach", [1, 3, 9])
+@pytest.mark.parametrize("size", [4, 11, 29])
+def test_ends_of_lines_are_left_out(reach, size):
+    """However far taps look past them, which several positions of a block may do."""
+    dims = [(5, 5, 3, -reach, 1, 1), (size, size, 3, -reach, 1, 1)]
+    case = Case(np.random.default_rng(1), "output_products", 1, 1, 7, 40, dims, np.float32)
+    case.attributes["distances"] = ((0, reach, 2 * reach),) * 2
+    found, expected = case.run(vector_machine(), 1)
+    np.testing.assert_allclose(found, expected, 1e-4, 1e-4)
+    case.w[3, 0, 0, 0] = np.inf  # seen by some, times zero by others
+    found, expected = case.run(vector_machine(), 1)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+    there = ~np.isnan(expected)
+    np.testing.assert_allclose(found[there], expected[there], 1e-4, 1e-4)

@@ -12,6 +12,7 @@ from ..codegen.products.tap_abreast_weights import abreast_weights_text
 from ..codegen.products.tap_few import few_products_text, few_scratch
 from ..codegen.products.tap_few_weights import few_weight_scratch, few_weights_text
 from ..codegen.products.tap_memory import COPIED_LINES, memory_text
+from ..codegen.products.tap_outputs import outputs_text
 from ..codegen.products.tap_products import product_scratch, products_text
 from ..codegen.products.tap_weights import weight_scratch, weights_text
 from ..codegen.products.vector_machine import Machine, vector_machine
@@ -62,6 +63,7 @@ _TEXTS = {
     "tap_memory": memory_text,
     "abreast_products": abreast_text,
     "abreast_weights": abreast_weights_text,
+    "output_products": outputs_text,
 }
 
 

@@ -39,6 +39,7 @@ from ...ops.taps import UNBOUNDED, tap_products, tap_weights
 from ...types import Shape
 from ..rewrite import Rewriter, Rules
 from ..simplify.moves import together
+from .outputs import has_outputs
 from .strips import at_most
 
 #: Kernels with more elements, and in more dimensions, stay library calls.
@@ -149,24 +150,23 @@ def _input(rewriter: Rewriter, value: Value) -> Value | None:
     )
     gaps = _gaps(value, form) if around else 0
     turned = _turned(rewriter, weight, form)
-    if not strided or at_most(weight.spec.shape[1], FEW_ROWS):
-        return rewriter.write(
-            tap_products,
-            (y, turned),
-            form.line,
-            distances=tuple(
-                tuple(reach - form.reach(t, dim) for t in range(form.kernel[dim]))
-                for dim, reach in enumerate(reaches)
-            ),
-            low=tuple(a - reach for (a, _), reach in zip(form.padding, reaches, strict=True)),
-            stride=(1,) * len(form.kernel),
-            spread=form.stride,
-            counts=value.spec.shape[2:],
-            groups=form.groups,
-            around=around,
-            gaps=gaps,
-            **UNBOUNDED,
-        )
+    walk = {
+        "distances": tuple(
+            tuple(reach - form.reach(t, dim) for t in range(form.kernel[dim]))
+            for dim, reach in enumerate(reaches)
+        ),
+        "low": tuple(a - reach for (a, _), reach in zip(form.padding, reaches, strict=True)),
+        "stride": (1,) * len(form.kernel),
+        "spread": form.stride,
+        "counts": value.spec.shape[2:],
+        "groups": form.groups,
+        "around": around,
+        "gaps": gaps,
+    }
+    rows, channels = weight.spec.shape[1], turned.spec.shape[1]
+    few = at_most(rows, FEW_ROWS)
+    if not strided or few or has_outputs(vector_machine(), rows, channels, walk):
+        return rewriter.write(tap_products, (y, turned), form.line, **walk, **UNBOUNDED)
     starts = [before // s for (before, _), s in zip(form.padding, form.stride, strict=True)]
     ends = [
         -(-(before + n) // s)

@@ -26,8 +26,9 @@ from .tap_words import (
 if TYPE_CHECKING:
     from .plan import Planner
 
-#: Positions that are copied, and results of a plane, at most; and channels at least.
-MOST_POSITIONS, LEAST_CHANNELS = 2048, 8
+#: Positions that are copied, and results of a plane, at most: of products, and of gradients of weights.
+MOST_POSITIONS, MOST_OF_WEIGHTS = 2048, 8192
+LEAST_CHANNELS = 8
 
 
 def is_abreast(value: Value) -> bool:
@@ -48,7 +49,8 @@ def is_abreast(value: Value) -> bool:
         return False
     if not (equal(x.spec.shape[1], groups) and equal(rows.spec.shape[1], groups)):
         return False
-    return at_most(_copied(seen_by(value)) + numel(value.attributes["counts"]), MOST_POSITIONS)
+    most = MOST_POSITIONS if value.op is tap_products else MOST_OF_WEIGHTS
+    return at_most(_copied(seen_by(value)) + numel(value.attributes["counts"]), most)
 
 
 def reads_abreast(planner: Planner, value: Value) -> bool:

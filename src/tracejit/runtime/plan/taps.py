@@ -24,6 +24,7 @@ from ..taps import (
     tap_step,
 )
 from .abreast import abreast_products, abreast_weights, is_abreast, reads_abreast
+from .outputs import is_of_outputs, output_products
 from .records import Slot
 from .seen import Part, Seen, parts_of, seen_by
 from .tap_words import (
@@ -56,16 +57,19 @@ def is_taps(value: Value) -> bool:
 
 
 def is_read(value: Value, number: int, strides: Shape) -> bool:
-    """Can operand ``number`` lie like this? The weight may lie anyhow, of others the last dimension is dense.
+    """Can operand ``number`` lie like this? Mostly the weight may lie anyhow, of others the last dimension is dense.
 
     >>> from tracejit.dtypes import float32
     >>> from tracejit.types import TensorType
     >>> x, w = Value(TensorType((1, 2, 9), float32)), Value(TensorType((4, 2, 3), float32))
-    >>> value = Value(TensorType((1, 4, 7), float32), tap_products, (x, w), {})
+    >>> value = Value(TensorType((1, 4, 7), float32), tap_products, (x, w), {"groups": 1})
     >>> is_read(value, 0, (18, 1, 2)), is_read(value, 1, (1, 4, 8))
     (False, True)
     """
-    return (value.op is tap_products and number == 1) or equal(strides[-1], 1)
+    if value.op is not tap_products or number != 1:
+        return equal(strides[-1], 1)
+    dense = value.value_operands[1].spec.contiguous_strides()
+    return not is_of_outputs(value) or equal(strides[2:], dense[2:])
 
 
 def is_written(value: Value, strides: Shape) -> bool:
@@ -104,6 +108,8 @@ def modules_of(value: Value) -> list[VectorModule]:
         return [tap_module(name.replace("tap_", "abreast_"), dtype)]
     if _has_few(value):
         return [tap_module(name.replace("tap_", "few_"), dtype)]
+    if is_of_outputs(value):
+        return [tap_module("output_products", dtype)]
     copied = [tap_module("tap_memory", dtype)] if _is_copied(value) else []
     return [*copied, tap_module(name, dtype)]
 
@@ -146,6 +152,8 @@ def plan_taps(planner: Planner, value: Value) -> None:
             seen = seen.flat(planner.layouts(value.value_operands[0]).strides)
         plan = _few_products if value.op is tap_products else _few_weights
         plan(planner, value, seen)
+    elif is_of_outputs(value):
+        output_products(planner, value, seen)
     else:
         _many(planner, value, seen)
 

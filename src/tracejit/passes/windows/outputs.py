@@ -1,0 +1,42 @@
+"""Which products of taps are computed with a lane of a vector for each output (`codegen.products.tap_outputs`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...codegen.products.tap_outputs import LEAST_LINE, serves_outputs
+from ...codegen.products.tap_outputs_blocks import STEPS
+from ...codegen.products.vector_machine import Machine
+from .strips import at_most
+
+__all__ = ["has_outputs"]
+
+#: Rows of a group, at least; and channels and taps where windows are neighbours: fewer are read in a moment.
+LEAST_ROWS, LEAST_SUMMED = 12, 48
+
+
+def has_outputs(
+    machine: Machine | None, rows: Any, channels: Any, given: Mapping[str, Any]
+) -> bool:
+    """Are there many rows of a group, and is something around what is seen, or windows and results apart?
+
+    ``given`` are the attributes of a product, ``channels`` those of a group.
+
+    >>> given = {"distances": ((0, 1, 2),), "stride": (1,), "spread": (1,), "counts": (9,), "around": True}
+    >>> has_outputs(Machine(64, 8, 3), 32, 16, given), has_outputs(Machine(64, 8, 3), 8, 16, given)
+    (True, False)
+    """
+    if machine is None or not serves_outputs(machine) or not at_most(LEAST_ROWS, rows):
+        return False
+    if len(given["distances"]) > 2 or given["stride"][-1] not in STEPS:
+        return False
+    taps = 1
+    for distances in given["distances"]:
+        taps *= len(distances)
+    apart = any(s != 1 for s in (*given["stride"], *given["spread"]))
+    if taps == 1 or not (apart or given["around"]):
+        return False
+    if not (apart or at_most(LEAST_SUMMED, channels * taps)):
+        return False
+    return at_most(LEAST_LINE, given["counts"][-1] // given["spread"][-1])
