@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .plan import Planner
 
 #: Positions that are copied, and results of a plane, at most: of products, and of gradients of weights.
-MOST_POSITIONS, MOST_OF_WEIGHTS = 2048, 8192
+MOST_POSITIONS, MOST_OF_WEIGHTS = 2304, 8192
 LEAST_CHANNELS = 8
 
 
