@@ -122,10 +122,9 @@ def _work(step: Step, kernels: Iterator[tuple[int, Kernel, int]], program: Progr
     if any(is_gemm(step.fn_address, dtype) for dtype in _PRODUCTS):
         return _product(step, program)
     if isinstance(step, TapStep):
-        return _taps(step)
-    if isinstance(step, FactorStep):
-        read, written = step.moved
-        return Work(step.name, "kernel", ((read, read),), (written,), (), False)
+        own = _taps(step)
+        joined = step.joined and _work(step.joined, kernels, program)
+        return _joined(own, joined, step) if joined else own
     address = original(program.bound([step.fn_address])[0])
     found = next((k for k in kernels if k[0] == address), None)
     if found is None:
@@ -195,6 +194,18 @@ def _taps(step: TapStep) -> Work:
     reads = tuple((nbytes, nbytes) for nbytes in read)
     operations = (2 * math.prod(step.work),)
     return Work(step.name, "product", reads, (written,), operations, step.dtype == "f64")
+
+
+def _joined(own: Work, kernel: Work, step: TapStep) -> Work:
+    """The work of a convolution and of a kernel that runs on what it has just computed."""
+    return Work(
+        f"{own.name} {kernel.name}",
+        own.kind,
+        (*own.reads, *kernel.reads),
+        (*own.written, *kernel.written, -2 * step.moved[2]),
+        (*own.operations, *kernel.operations),
+        own.double,
+    )
 
 
 def _threads(program: Program, row: int) -> int:

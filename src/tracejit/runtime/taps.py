@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from ..codegen.products.tap_abreast import abreast_text
+from ..codegen.products.tap_abreast import ABREAST_WORDS, abreast_text
 from ..codegen.products.tap_abreast_weights import abreast_weights_text
-from ..codegen.products.tap_few import few_products_text, few_scratch
-from ..codegen.products.tap_few_weights import few_weight_scratch, few_weights_text
+from ..codegen.products.tap_few import FEW_PRODUCT_WORDS, few_products_text
+from ..codegen.products.tap_few_weights import few_weights_text
 from ..codegen.products.tap_memory import COPIED_LINES, memory_text
-from ..codegen.products.tap_outputs import outputs_text
-from ..codegen.products.tap_products import product_scratch, products_text
+from ..codegen.products.tap_outputs import OUTPUT_WORDS, outputs_text
+from ..codegen.products.tap_products import PRODUCT_WORDS, product_scratch, products_text
 from ..codegen.products.tap_weights import weight_scratch, weights_text
 from ..codegen.products.vector_machine import Machine, vector_machine
 from ..sizes import call
@@ -21,25 +21,15 @@ from .ahead import NONE, Ahead
 from .launcher import COARSE, RELEASE_GIL, Step, for_workers
 from .machine_code.vector_modules import VectorModule, address
 
-if TYPE_CHECKING:
-    from .plan.seen import Seen
-
 __all__ = [
     "SIZES",
-    "Piece",
     "TapStep",
     "Work",
     "all_products",
     "code_step",
-    "few_bytes",
-    "few_products_step",
-    "few_weight_bytes",
-    "few_weights_step",
     "memory_step",
-    "piece_of",
     "scratch_bytes",
     "shared_units",
-    "splits_of",
     "tap_module",
     "tap_step",
     "this_machine",
@@ -52,9 +42,14 @@ Word = tuple[int, Any]
 _CHUNK_WORK, _RELEASE_WORK = 1 << 17, 1 << 21
 #: Elements that are copied in the time of this many multiply-adds.
 _COPY_WORK = 8
-#: Columns of positions that go together at most, and bytes of what is copied for them: of a channel, and of all.
-_COLUMNS, _CHANNEL_BYTES, _PIECE_BYTES = 512, 16 << 10, 128 << 10
 SIZES = {"f32": 4, "f64": 8}
+#: Where the word ``after`` is among those of a step.
+_AFTER = {
+    "tap_products": PRODUCT_WORDS.index("after"),
+    "few_products": FEW_PRODUCT_WORDS.index("after"),
+    "abreast_products": ABREAST_WORDS.index("after"),
+    "output_products": OUTPUT_WORDS.index("after"),
+}
 _TEXTS = {
     "tap_products": products_text,
     "tap_weights": weights_text,
@@ -83,25 +78,18 @@ class Work(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TapStep(Step):
-    """A step that says what it does: op, dtype, work, and the bytes of both operands and the result."""
+    """A step that says what it does: op, dtype, work, and the bytes of both operands and the result.
+
+    A kernel may run on what it has just computed: that of the step ``joined``, to which the word ``after`` leads (-1
+    where there is no such word).
+    """
 
     name: str
     dtype: str
     work: Work
     moved: tuple[Any, Any, Any]
-
-
-class Piece(NamedTuple):
-    """Some positions of few rows, ``strip`` lines of ``span`` columns, and what is copied for them.
-
-    That is ``lines`` of each plane, each phase of them ``width`` columns, of some channels ``together``.
-    """
-
-    strip: Any
-    span: Any
-    lines: Any
-    width: Any
-    together: Any
+    after: int = -1
+    joined: Step | None = None
 
 
 def code_step(
@@ -132,6 +120,7 @@ def code_step(
         dtype=dtype,
         work=work,
         moved=moved,
+        after=_AFTER.get(code, -1),
     )
 
 
@@ -180,53 +169,6 @@ def memory_step(
     return code_step("tap_memory", dtype, words, division, work, moved, ahead)
 
 
-def few_products_step(
-    dtype: str,
-    words: Sequence[Word],
-    piece: Piece,
-    work: Work,
-    moved: tuple[Any, Any, Any],
-    workers: int,
-    ahead: Ahead = NONE,
-) -> TapStep:
-    """The step of ``tap_products`` for groups of few rows, its arguments in the order of ``FEW_PRODUCT_WORDS``.
-
-    >>> if vector_machine() is not None:
-    ...     piece, work = Piece(8, 30, 10, 48, 1), Work(64, 9, 4, 28, 30, 1)
-    ...     step = few_products_step("f32", [], piece, work, (0, 0, 0), 2)
-    ...     assert step.extent == (-1, 64 * 4 * 4)
-    """
-    strips, tiles = -(-work.lines // piece.strip), -(-work.width // piece.span)
-    units = work.groups * work.planes * strips * tiles
-    division = call(shared_units, units, all_products(work))
-    flags = for_workers(workers)
-    return code_step(
-        "few_products", dtype, words, division, work, moved, ahead, "tap_products", flags
-    )
-
-
-def few_weights_step(
-    dtype: str,
-    words: Sequence[Word],
-    units: Any,
-    work: Work,
-    moved: tuple[Any, Any, Any],
-    workers: int,
-    ahead: Ahead = NONE,
-) -> TapStep:
-    """The step of ``tap_weights`` for groups of few rows, its arguments in the order of ``FEW_WEIGHT_WORDS``.
-
-    >>> if vector_machine() is not None:
-    ...     step = few_weights_step("f32", [], 64, Work(64, 9, 4, 28, 30, 1), (0, 0, 0), 2)
-    ...     assert step.extent == (-1, 64)
-    """
-    division = call(shared_units, units, all_products(work))
-    flags = COARSE + for_workers(workers)
-    return code_step(
-        "few_weights", dtype, words, division, work, moved, ahead, "tap_weights", flags
-    )
-
-
 def scratch_bytes(name: str, dtype: str, count: Any) -> Any:
     """Bytes that each worker needs for groups of many rows, for so many channels and taps.
 
@@ -236,87 +178,6 @@ def scratch_bytes(name: str, dtype: str, count: Any) -> Any:
     if name == "tap_weights":
         return weight_scratch(this_machine(), count)
     return product_scratch(this_machine(), SIZES[dtype], count)
-
-
-def piece_of(dtype: str, seen: Seen, channels: Any) -> Piece:
-    """How positions of few rows are cut, where so many channels of a group are seen.
-
-    >>> from .plan.seen import Seen
-    >>> seen = Seen((1, 28, 28), (1, 28, 28), (0, -1, -1), (1, 1, 1), ((0,), (0, 1, 2), (0, 1, 2)), (1, 1))
-    >>> vector_machine() is None or piece_of("f32", seen, 1)[:3]
-    (16, 28, 18)
-    """
-    lanes = this_machine().vector // SIZES[dtype]
-    _, lines, columns = seen.counts
-    step, reach = seen.steps[1], seen.reach
-    given = (lines, columns, *reach, step, seen.shift, seen.phases, channels)
-    return Piece(*call(_cut, lanes, SIZES[dtype], *given))
-
-
-def _cut(
-    lanes: int,
-    nbytes: int,
-    lines: int,
-    columns: int,
-    planes: int,
-    reach: int,
-    step: int,
-    shift: int,
-    phases: int,
-    channels: int,
-) -> tuple[int, int, int, int, int]:
-    """A piece's strip, span, lines, width, and channels together.
-
-    >>> _cut(16, 4, 56, 56, 1, 3, 2, 1, 2, 1)
-    (8, 56, 17, 64, 1)
-    >>> _cut(16, 4, 1, 9000, 1, 1, 1, 2, 1, 64)
-    (1, 512, 1, 528, 62)
-    """
-    span = min(columns, _COLUMNS)
-    width = -(-(span + shift) // lanes) * lanes
-    row = planes * phases * width * nbytes
-    strip = 16 if (15 * step + reach) * row <= _CHANNEL_BYTES else 8
-    strip = min(lines, max(strip, reach // (2 * step)))  # what strips share is copied again
-    seen = (strip - 1) * step + reach
-    return strip, span, seen, width, max(1, min(channels, _PIECE_BYTES // (seen * row)))
-
-
-def few_bytes(dtype: str, seen: Seen, piece: Piece, taps: int, results: Any) -> Any:
-    """Bytes that each worker needs for products of few rows: a piece, so many taps, and results to be woven.
-
-    >>> from .plan.seen import Seen
-    >>> seen = Seen((1, 28, 28), (1, 28, 28), (0, -1, -1), (1, 1, 1), ((0,), (0, 1, 2), (0, 1, 2)), (1, 1))
-    >>> vector_machine() is None or few_bytes("f32", seen, piece_of("f32", seen, 1), 9, 0) > 4 * 18 * 32
-    True
-    """
-    channel = seen.reach[0] * piece.lines * seen.phases * piece.width
-    together = piece.together
-    return few_scratch(this_machine(), SIZES[dtype], together * channel, together * taps, results)
-
-
-def few_weight_bytes(dtype: str, seen: Seen, piece: Piece, taps: int, rows: Any) -> Any:
-    """Bytes that each worker needs for gradients of weights of few rows.
-
-    >>> from .plan.seen import Seen
-    >>> seen = Seen((1, 28, 28), (1, 28, 28), (0, -1, -1), (1, 1, 1), ((0,), (0, 1, 2), (0, 1, 2)), (1, 1))
-    >>> vector_machine() is None or few_weight_bytes("f32", seen, piece_of("f32", seen, 1), 9, 1) > 4 * 18 * 32
-    True
-    """
-    channel = seen.reach[0] * piece.lines * seen.phases * piece.width
-    return few_weight_scratch(this_machine(), SIZES[dtype], channel, taps, rows)
-
-
-def splits_of(channels: Any, taps: int) -> Any:
-    """Into how many units the taps of a channel are divided: there should be several, and each copies what it sees.
-
-    >>> splits_of(64, 49), splits_of(1, 49)
-    (1, 4)
-    """
-    return call(_splits, channels, taps)[0]
-
-
-def _splits(channels: int, taps: int) -> tuple[int]:
-    return (1 if channels >= 4 else max(1, min(4, taps // 4)),)
 
 
 def this_machine() -> Machine:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..ir_text import FunctionText, Variable
+from .tap_after import Following, after
 from .tap_runs import arguments
 from .tap_turned import (
     BLOCKS,
@@ -42,7 +43,16 @@ ABREAST_WORDS = (
     *SIDES,
     *("wm", "on", "om"),  # strides in elements
     *("s1", "s0", "f1", "f0", "z1", "z0"),  # parts, the first one of results, and their extents
-    *("parts", "in_lines", "biased", "floor", "ceiling", "gaps", "taps"),  # bounds: bits of float64
+    *(
+        "parts",
+        "in_lines",
+        "biased",
+        "floor",
+        "ceiling",
+        "gaps",
+        "after",
+        "taps",
+    ),  # bounds: bits of float64
 )
 #: Taps of a row, and how many columns positions are apart, for which there are blocks of their own: what several of
 #: the positions see is read once.
@@ -88,7 +98,7 @@ def abreast_text(dtype: str, machine: Machine) -> str:
     kind = Kind(dtype, machine)
     more = "declare i64 @llvm.smax.i64(i64, i64)"
     parts = [declarations(kind), more, loaded(kind), stored(kind), clear(kind), _positions(kind)]
-    parts += [_without_gaps(kind), *(_block(kind, count) for count in BLOCKS)]
+    parts += [after(), _without_gaps(kind), *(_block(kind, count) for count in BLOCKS)]
     parts += [_block(kind, count, row) for count in _OF_LINES for row in ROWS]
     return "\n".join([*parts, _step(kind)])
 
@@ -257,6 +267,7 @@ def _step(kind: Kind) -> str:
     _tables(kind, f, a)
     clear_ = f.sum(f.product(a["h1"], a["h0"]), 1)
     f.add(f"call void @clear(ptr {a['copy']}, i64 {clear_})")
+    following = Following(f, a)
     unit = f.variable("i64", "%lo")
     with f.as_long(unit, "%hi") as now:
         sample, channel = f.divided(now, a["channels"])
@@ -281,7 +292,10 @@ def _step(kind: Kind) -> str:
             f"call void @stored(ptr {a['results']}, ptr {target}, i64 {om}, i64 {count},"
             f" i64 {f.product(a['z1'], a['z0'])})"
         )
+        rows = (f.sum(f.product(sample, a["channels"]), channel), count)
+        following.add(rows, ("0", f.product(a["z1"], a["z0"])))
         unit.set(f.sum(now, count))
+    following.end()
     f.add("ret i32 0")
     return f.finish()
 

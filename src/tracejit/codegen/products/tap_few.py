@@ -13,6 +13,7 @@ Results are summed in one order, whatever part of the work a thread does; gaps a
 from __future__ import annotations
 
 from ..ir_text import FunctionText
+from .tap_after import Following, after
 from .tap_few_blocks import few_blocks, few_rows
 from .tap_memory import SEEN_WORDS, Source, copy, copy_call, copy_declarations
 from .tap_runs import arguments
@@ -56,7 +57,7 @@ FEW_PRODUCT_WORDS = (
         "z1",
         "z0",
     ),  # parts, the first one of results, and their extents
-    *("parts", "biased", "floor", "ceiling", "gaps", "taps"),  # bounds are the bits of float64
+    *("parts", "biased", "floor", "ceiling", "gaps", "after", "taps"),  # bounds: bits of float64
 )
 
 
@@ -77,7 +78,7 @@ def few_products_text(dtype: str, machine: Machine) -> str:
     """
     kind = Kind(dtype, machine)
     parts = [declarations(kind), copy_declarations(kind), weave_declarations(kind)]
-    parts += [copy(kind, True), weave(kind), *few_blocks(kind)]
+    parts += [after(), copy(kind, True), weave(kind), *few_blocks(kind)]
     return "\n".join([*parts, _step(kind)])
 
 
@@ -120,6 +121,7 @@ def _step(kind: Kind) -> str:
     a["wide"] = f.product(f.quotient_up(a["span"], kind.lanes), kind.lanes)
     a["woven"] = f.compare("sgt", a["s0"], 1)
     tiles, strips = f.quotient_up(a["q0"], a["span"]), f.quotient_up(a["q1"], a["strip"])
+    following = Following(f, a)
     with f.loop("%lo", "%hi") as unit:
         above, tile = f.divided(unit, tiles)
         above, strip = f.divided(above, strips)
@@ -147,8 +149,22 @@ def _step(kind: Kind) -> str:
             _parts(kind, f, a, channel)
         with f.when(a["woven"]):
             _weave(kind, f, a)
+        _after(f, a, following, sample)
+    following.end()
     f.add("ret i32 0")
     return f.finish()
+
+
+def _after(f: FunctionText, a: dict[str, str], following: Following, sample: str) -> None:
+    """What follows lines of results, which are those of positions."""
+    row = f.product(f.sum(f.product(sample, a["groups"]), a["group"]), a["rows"])
+    line = f.sum(f.product(a["plane"], a["q1"]), a["first"])
+    whole = f.compare("eq", a["wide_now"], a["q0"])
+    lines = f.make(f"select i1 {whole}, i64 1, i64 {a['high']}")
+    together = f.make(f"select i1 {whole}, i64 {a['high']}, i64 1")
+    with f.loop(0, lines) as r:
+        place = f.sum(f.product(f.sum(line, r), a["q0"]), a["column"])
+        following.add((row, a["rows"]), (place, f.product(together, a["wide_now"])))
 
 
 def few_source(f: FunctionText, a: dict[str, str], x: str) -> Source:

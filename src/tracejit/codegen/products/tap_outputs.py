@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..ir_text import FunctionText, Variable
+from .tap_after import Following, after
 from .tap_outputs_blocks import BLOCKS, EDGE, RANGE_WORDS, STEPS, TOGETHER, output_blocks
 from .tap_runs import arguments
 from .tap_turned import load_call, loaded, some_places, stored
@@ -48,7 +49,15 @@ OUTPUT_WORDS = (
         "om",
     ),  # strides in elements; 1 where the weight of a row is one stretch
     *("s1", "s0", "f1", "f0", "z1", "z0"),  # parts, the first one of results, and their extents
-    *("parts", "biased", "floor", "ceiling", "gaps", "taps"),  # bounds are the bits of float64
+    *(
+        "parts",
+        "biased",
+        "floor",
+        "ceiling",
+        "gaps",
+        "after",
+        "taps",
+    ),  # bounds are the bits of float64
 )
 _PART_WORDS, _TAP_WORDS = 5, 2
 
@@ -82,7 +91,7 @@ def outputs_text(dtype: str, machine: Machine) -> str:
     """
     kind = Kind(dtype, machine)
     more = "declare i64 @llvm.smax.i64(i64, i64)"
-    parts = [declarations(kind), more, loaded(kind), stored(kind), *output_blocks(kind)]
+    parts = [declarations(kind), more, after(), loaded(kind), stored(kind), *output_blocks(kind)]
     return "\n".join([*parts, _step(kind)])
 
 
@@ -99,6 +108,7 @@ def _step(kind: Kind) -> str:
     vectors = f.quotient_up(a["rows"], kind.lanes)
     some = f.quotient_up(vectors, TOGETHER)
     lines = f.product(f.product(a["samples"], a["z1"]), a["tiles"])
+    following = Following(f, a)
     before, every = f.variable("i64", -1), f.variable("i1", "false")
     with f.loop("%lo", "%hi") as unit:
         above, rest = f.divided(unit, lines)
@@ -114,7 +124,8 @@ def _step(kind: Kind) -> str:
         a["j0"] = f.divided(f.product(tile, a["q0"]), a["tiles"])[0]
         a["j1"] = f.divided(f.product(f.sum(tile, 1), a["q0"]), a["tiles"])[0]
         _parts(kind, f, a, every.get())
-        _results(kind, f, a)
+        _results(kind, f, a, following)
+    following.end()
     f.add("ret i32 0")
     return f.finish()
 
@@ -189,7 +200,7 @@ def _weight(kind: Kind, f: FunctionText, a: dict[str, str], every: Variable) -> 
     every.set(f.make(f"and i1 {unfit}, {f.compare('sle', a['gaps'], 0)}"))
 
 
-def _results(kind: Kind, f: FunctionText, a: dict[str, str]) -> None:
+def _results(kind: Kind, f: FunctionText, a: dict[str, str], following: Following) -> None:
     """Turn a line's results back."""
     begin = f.difference(f.product(a["j0"], a["s0"]), a["f0"])
     end = f.least(a["z0"], f.difference(f.product(a["j1"], a["s0"]), a["f0"]))
@@ -208,6 +219,11 @@ def _results(kind: Kind, f: FunctionText, a: dict[str, str]) -> None:
                 f" ptr {f.at(a['out'], place, kind.scalar)}, i64 {om}, i64 {number},"
                 f" i64 {f.difference(end, column)})"
             )
+    row = f.sum(f.product(a["sample"], a["groups"]), a["group"])
+    row = f.sum(f.product(row, a["rows"]), a["first"])
+    count = f.least(TOGETHER * kind.lanes, f.difference(a["rows"], a["first"]))
+    place = f.sum(f.product(a["line"], a["z0"]), column)
+    following.add((row, count), (place, f.difference(end, column)))
 
 
 def _parts(kind: Kind, f: FunctionText, a: dict[str, str], every: str) -> None:

@@ -12,6 +12,7 @@ are results computed again without them: nan and infinities of the weight leave 
 from __future__ import annotations
 
 from ..ir_text import FunctionText, Variable
+from .tap_after import Following, after
 from .tap_runs import FEW_RUNS, arguments, runs, tap_table
 from .vector_kind import Kind, declarations, inner
 from .vector_machine import Machine
@@ -31,7 +32,7 @@ PRODUCT_WORDS = (
     *("samples", "groups", "channels", "rows"),  # channels and rows of a group
     *("p2", "p1", "p0"),  # positions
     *("xn", "xc", "x2", "x1", "wm", "wc", "on", "om"),  # strides in elements
-    *("biased", "floor", "ceiling", "gaps", "taps"),  # bounds are the bits of float64
+    *("biased", "floor", "ceiling", "gaps", "after", "taps"),  # bounds are the bits of float64
 )
 
 
@@ -52,7 +53,7 @@ def products_text(dtype: str, machine: Machine) -> str:
     1
     """
     kind = Kind(dtype, machine)
-    parts = [declarations(kind), "declare i64 @llvm.smax.i64(i64, i64)", runs(kind)]
+    parts = [declarations(kind), "declare i64 @llvm.smax.i64(i64, i64)", runs(kind), after()]
     parts += [_layout(kind), _without_gaps(kind)]
     parts += [_block(kind, r, v) for r in kind.blocks for v in range(1, machine.vectors + 1)]
     parts += [_block(kind, machine.rows, machine.vectors, n) for n in range(1, FEW_RUNS + 1)]
@@ -216,6 +217,7 @@ def _step(kind: Kind) -> str:
     vectors = f.quotient_up(positions, kind.lanes)  # which strips share evenly
     strips = f.quotient_up(positions, kind.strip)
     blocks = f.quotient_up(a["rows"], kind.machine.rows)
+    following = Following(f, a)
     unit = f.variable("i64", "%lo")
     with f.as_long(unit, "%hi") as now:
         above, block = f.divided(now, blocks)
@@ -237,9 +239,30 @@ def _step(kind: Kind) -> str:
         given = f"ptr {x}, ptr {read}, ptr {kx}"
         _lay_out(kind, f, a, row, last, (width, written, given))
         _rows(kind, f, a, row, last, (width, written))
+        _after(f, a, following, (first, last), (q, width))
         unit.set(f.sum(now, f.difference(end, block)))
+    following.end()
     f.add("ret i32 0")
     return f.finish()
+
+
+def _after(
+    f: FunctionText,
+    a: dict[str, str],
+    following: Following,
+    rows: tuple[str, str],
+    strip: tuple[str, str],
+) -> None:
+    """What follows rows [first, last) of a strip, which may belong to several samples."""
+    (first, last), (q, width) = rows, strip
+    all_rows = f.product(a["groups"], a["rows"])
+    at, end = f.variable("i64", q), f.sum(q, width)
+    with f.as_long(at, end) as now:
+        sample, place = f.divided(now, a["each"])
+        length = f.least(f.difference(a["each"], place), f.difference(end, now))
+        row = f.sum(f.product(sample, all_rows), first)
+        following.add((row, f.difference(last, first)), (place, length))
+        at.set(f.sum(now, length))
 
 
 def _rows(

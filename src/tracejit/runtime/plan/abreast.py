@@ -127,14 +127,8 @@ def abreast_products(planner: Planner, value: Value, seen: Seen) -> None:
     numbers += _sides(planner, value, seen)
     numbers += [planner.layouts(weight).strides[0], *planner.layouts(value).strides[:2]]
     numbers += [*spread, *filled(first, 0)[1:], *sizes]
-    numbers += [
-        len(parts),
-        int(in_lines),
-        biased,
-        *ends_of(value),
-        value.attributes["gaps"],
-        len(taps) // 3,
-    ]
+    numbers += [len(parts), int(in_lines), biased, *ends_of(value)]
+    numbers += [value.attributes["gaps"], 0, len(taps) // 3]
     numbers += [*taps, *codes]
     words += as_numbers(numbers)
     units = value.spec.shape[0] * value.spec.shape[1]

@@ -85,7 +85,7 @@ def output_products(planner: Planner, value: Value, seen: Seen) -> None:
     numbers += [*lie[:2], int(equal(lie[1], taps)), *planner.layouts(value).strides[:2]]
     first = filled(parts_of(value)[1], 0)[1:]
     numbers += [*spread, *first, *sizes, parts, biased, *ends_of(value), value.attributes["gaps"]]
-    words += as_numbers([*numbers, taps, *words_of_taps])
+    words += as_numbers([*numbers, 0, taps, *words_of_taps])
     lines = (samples * sizes[0] * tiles, sizes[1] // tiles)
     planner.items.append(
         output_step(

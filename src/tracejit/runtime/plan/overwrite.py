@@ -50,7 +50,7 @@ def overwrites(
             continue
         last = order[maker]
         late = last < safe or any(order[r] > last for r in readers.get(target, ()))
-        if not late and _same_points(maker, value, target, layouts):
+        if not late and same_points(maker, value, target, layouts):
             found[value] = target
             taken.add(target)
             layouts.found[value] = layouts(target)
@@ -64,7 +64,7 @@ def _may_fail(step: Group | Call) -> bool:
     return step.value.op not in (matmul, assemble)
 
 
-def _same_points(group: Group, value: Value, target: Value, layouts: Layouts) -> bool:
+def same_points(group: Group, value: Value, target: Value, layouts: Layouts) -> bool:
     """Does the group read ``target`` only at the point where it writes ``value``, and before it writes there?
 
     In a reduction over outer axes, what follows from a finished column is written after the column was read.

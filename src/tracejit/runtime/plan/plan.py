@@ -25,11 +25,11 @@ from ..blas import find_blas
 from ..launcher import COARSE, Loop, Step, for_workers
 from ..machine_code import kernels
 from ..streaming import function_address
-from ..tiled.tile_runs import TileRun, find_tile_runs
+from ..tiled.tile_runs import TileRun, find_tile_runs, read_by
 from ..tiled.tiles import FIRST_WINDOW
 from .arena import Arena, aligned
 from .assembly import is_fusible, place_moves
-from .factors import is_factored, plan_factors
+from .joined import join, plan_joined, written_over
 from .loops import as_it_is, carried_values, parts_of, plan_loop
 from .modules import missing_modules
 from .overwrite import overwrites
@@ -69,6 +69,7 @@ class Planner:
         self.runs: tuple[TileRun, ...] = ()
         if self.tiles:
             self.schedule, self.runs = find_tile_runs(self.schedule, self.layouts, placed)
+        self.joined = join(self, placed)
         self.windows: dict[Value, Slot] = {}
         self.slots: dict[Value, Slot] = {
             v: Slot("pack", 0, packed_inputs[i]) if i in packed_inputs else Slot("input", i)
@@ -90,6 +91,7 @@ class Planner:
         self.ahead = Ahead({})
         self.parts = parts_of(self.graph)
         self.doubled = set(carried_values(self.graph))
+        written_over(self)
         self.last_use = self.lifetimes()
 
     products = Products(PRODUCTS, find_blas)
@@ -104,8 +106,6 @@ class Planner:
         from .body import BodyPlanner
 
         return BodyPlanner(self, *given)
-
-    # --- slots ---------------------------------------------------------------------------------------------------
 
     @property
     def slot_base(self) -> dict[str, int]:
@@ -126,8 +126,7 @@ class Planner:
         """The last step that reads each block of memory, by the value it was made for."""
         last: dict[Value, int] = {}
         for number, step in enumerate(self.schedule.steps):
-            reads = step.externals if isinstance(step, Group) else step.value.value_operands
-            for value in reads:
+            for value in read_by(step):
                 last[self.layouts(value).root] = number
         for loop, parts in self.parts.items():  # what was carried last lies where the first was
             for index, value in enumerate(split_operands(loop)[0]):
@@ -160,8 +159,6 @@ class Planner:
         nbytes = 2 * aligned(nbytes) if value in self.doubled else nbytes
         return Slot("arena", 0, self.arena.take(nbytes, value))
 
-    # --- steps ---------------------------------------------------------------------------------------------------
-
     def run(self) -> Plan:
         runs = {run.first: run for run in self.runs}
         done = 0
@@ -171,6 +168,8 @@ class Planner:
                 if done in runs:
                     plan_run(self, runs[done])
                     done = runs[done].last
+                elif step in self.joined:
+                    done += plan_joined(self, step)
                 else:
                     self.plan_step(step)
                     done += 1

@@ -75,7 +75,10 @@ class Scratch:
         key = (value, "scratch")
         offset = planner.arena.take(self.workers * self.each, key)
         self.word = planner.argument(Slot("arena", 0, offset), 0)
-        planner.arena.give(key)
+        if planner.held is None:
+            planner.arena.give(key)
+        else:
+            planner.held.append(key)
 
 
 def weight_places(weight: Value, layout: Layout) -> list[Any]:

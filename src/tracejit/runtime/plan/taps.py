@@ -10,19 +10,16 @@ from ...ir.graph import Value
 from ...ops.taps import tap_products, tap_weights
 from ...passes.windows.strips import at_most, equal
 from ...types import Shape
-from ..machine_code.vector_modules import VectorModule
-from ..taps import (
+from ..few import (
     few_bytes,
     few_products_step,
     few_weight_bytes,
     few_weights_step,
-    memory_step,
     piece_of,
-    scratch_bytes,
     splits_of,
-    tap_module,
-    tap_step,
 )
+from ..machine_code.vector_modules import VectorModule
+from ..taps import memory_step, scratch_bytes, tap_module, tap_step
 from .abreast import abreast_products, abreast_weights, is_abreast, reads_abreast
 from .outputs import is_of_outputs, output_products
 from .records import Slot
@@ -185,6 +182,7 @@ def _many(planner: Planner, value: Value, seen: Seen) -> None:
             biased,
             *ends_of(value),
             value.attributes["gaps"],
+            0,
         ]
         after = [*places, *weight_places(other, planner.layouts(other))]
     words = [*given, planner.argument(planner.slots[value], 0), scratch.word]
@@ -192,7 +190,10 @@ def _many(planner: Planner, value: Value, seen: Seen) -> None:
     planner.items.append(
         tap_step(op.name, dtype.short, words, work, moved_by(value), scratch.workers, planner.ahead)
     )
-    planner.arena.give((value, "memory"))
+    if planner.held is None:
+        planner.arena.give((value, "memory"))
+    else:
+        planner.held.append((value, "memory"))
 
 
 def _memory(
@@ -282,7 +283,7 @@ def _few_products(planner: Planner, value: Value, seen: Seen) -> None:
     numbers += [seen.reach[0], piece.lines, piece.width, seen.phases, below, piece.together]
     numbers += [channel, int(direct), wm, wc, *out, z1 * z0, z0]
     numbers += [*filled(spread, 1), *filled(first, 0), z2, z1, z0]
-    numbers += [len(parts), biased, *ends_of(value), value.attributes["gaps"], len(order)]
+    numbers += [len(parts), biased, *ends_of(value), value.attributes["gaps"], 0, len(order)]
     numbers += [*(places[n] for n in order), *(factors[n] for n in order)]
     for part in parts:
         lines = seen.lines_of(filled(part.taps, (0,))[1])
