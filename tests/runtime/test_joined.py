@@ -154,3 +154,35 @@ def test_networks_of_joined_steps():
     x = tj.randn(2, 32, 14, 14)
     with tj.no_grad():
         compared(lambda x: model(model(x) + x), (x,))
+
+
+@pytest.mark.parametrize("groups", [1, 24])
+def test_what_a_convolution_reads_is_written_before_its_kernel(groups):
+    """The kernel needs what was written over the convolution's operand, or over a part of it."""
+    w = tj.randn(24, 24 // groups, 3, 3)
+
+    def f(x, w):
+        x = x * 2
+        y = F.conv2d(x, w, padding=1, groups=groups)
+        x[:, :, 2:5] = 1.0
+        x.mul_(3)
+        return F.silu(y * x.mean()), x
+
+    compared(f, (tj.randn(2, 24, 14, 14), w))
+
+
+def test_an_operand_that_the_program_may_write_over():
+    w, scale = tj.randn(24, 24, 3, 3), tj.randn(24)
+
+    def f(x, w):
+        y = F.conv2d(x, w, padding=1)
+        x.mul_(0.5)
+        return F.relu(y * x.sum() + scale[:, None, None])
+
+    compiled = tj.compile(f)
+    for _ in range(3):
+        x = tj.randn(2, 24, 14, 14)
+        other = x.clone()
+        found, expected = compiled(x, w), f(other, w)
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), 1e-4, 1e-3)
+        np.testing.assert_array_equal(x.numpy(), other.numpy())

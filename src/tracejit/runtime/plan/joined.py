@@ -22,6 +22,7 @@ from ...passes.windows.strips import equal
 from ..assembly import Placed
 from ..launcher import Step
 from ..taps import TapStep
+from ..tiled.tile_runs import made_by, read_by
 from .overwrite import same_points
 from .records import Slot
 from .views import Layouts
@@ -38,7 +39,7 @@ def join(planner: Planner, placed: Placed) -> dict[Group | Call, Group]:
     schedule, found = planner.schedule, dict[Group | Call, Group]()
     if not planner.tiles or planner.runs:
         return found
-    steps = list(schedule.steps)
+    steps, waits = list(schedule.steps), placed.before
     for step in reversed(schedule.steps):
         if not isinstance(step, Call) or not _may_be_followed(step.value, planner.layouts):
             continue
@@ -49,8 +50,9 @@ def join(planner: Planner, placed: Placed) -> dict[Group | Call, Group]:
         group = steps[reader]
         if not isinstance(group, Group) or group in found.values() or not _goes_by_points(group):
             continue
-        if reader > at + 1 and (placed.before or placed.after):
-            continue  # something is written over what others must have read
+        between = (value for other in steps[at + 1 : reader] for value in made_by(other))
+        if any(step.value is x for value in between for x in waits.get(value, ())):
+            continue  # it writes over what the convolution reads
         steps[at:reader] = [*steps[at + 1 : reader], step]
         found[step] = group
     planner.schedule = Schedule(schedule.graph, tuple(steps), schedule.outputs)
@@ -63,8 +65,7 @@ def _may_be_followed(value: Value, layouts: Layouts) -> bool:
 
 
 def _reads(step: Group | Call, value: Value) -> bool:
-    reads = step.externals if isinstance(step, Group) else step.value.value_operands
-    return any(root(x) is value for x in reads)
+    return any(root(x) is value for x in read_by(step))
 
 
 def _goes_by_points(group: Group) -> bool:
