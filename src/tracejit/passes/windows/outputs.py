@@ -14,6 +14,8 @@ __all__ = ["has_outputs"]
 
 #: Rows of a group, at least; and channels and taps where windows are neighbours: fewer are read in a moment.
 LEAST_ROWS, LEAST_SUMMED = 12, 48
+#: So few rows are one vector, for which each number that is read is used once: worth it where much is left out.
+ONE_VECTOR, SHORT_LINE = 16, 8
 
 
 def has_outputs(
@@ -38,5 +40,7 @@ def has_outputs(
     if taps == 1 or not (apart or given["around"]):
         return False
     if not (apart or at_most(LEAST_SUMMED, channels * taps)):
+        return False
+    if not apart and at_most(rows, ONE_VECTOR) and not at_most(given["counts"][-1], SHORT_LINE):
         return False
     return at_most(LEAST_LINE, given["counts"][-1] // given["spread"][-1])
