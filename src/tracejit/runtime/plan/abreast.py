@@ -26,9 +26,9 @@ from .tap_words import (
 if TYPE_CHECKING:
     from .plan import Planner
 
-#: Positions that are copied, and results of a plane, at most: of products, and of gradients of weights.
+#: Positions that are copied, and results of a plane, at most: of products, and of weights of many channels.
 MOST_POSITIONS, MOST_OF_WEIGHTS = 2304, 8192
-LEAST_CHANNELS = 8
+LEAST_CHANNELS, MANY_CHANNELS = 8, 64
 
 
 def is_abreast(value: Value) -> bool:
@@ -49,7 +49,8 @@ def is_abreast(value: Value) -> bool:
         return False
     if not (equal(x.spec.shape[1], groups) and equal(rows.spec.shape[1], groups)):
         return False
-    most = MOST_POSITIONS if value.op is tap_products else MOST_OF_WEIGHTS
+    many = value.op is not tap_products and at_most(MANY_CHANNELS, groups)
+    most = MOST_OF_WEIGHTS if many else MOST_POSITIONS
     return at_most(_copied(seen_by(value)) + numel(value.attributes["counts"]), most)
 
 
