@@ -125,6 +125,9 @@ def _work(step: Step, kernels: Iterator[tuple[int, Kernel, int]], program: Progr
         own = _taps(step)
         joined = step.joined and _work(step.joined, kernels, program)
         return _joined(own, joined, step) if joined else own
+    if isinstance(step, FactorStep):
+        read, written = step.moved
+        return Work(step.name, "kernel", ((read, read),), (written,), (), False)
     address = original(program.bound([step.fn_address])[0])
     found = next((k for k in kernels if k[0] == address), None)
     if found is None:

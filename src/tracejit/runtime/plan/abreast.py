@@ -13,7 +13,6 @@ from ..abreast import abreast_bytes, abreast_step, abreast_weight_bytes, abreast
 from .seen import Seen, parts_of, seen_by
 from .tap_words import (
     Scratch,
-    address_of,
     as_numbers,
     bias_of,
     ends_of,
@@ -122,7 +121,7 @@ def abreast_products(planner: Planner, value: Value, seen: Seen) -> None:
     )
     scratch = Scratch(planner, value, abreast_bytes(dtype.short, *lanes))
     bias, biased = bias_of(planner, value)
-    words = [address_of(planner, x) for x in (value.value_operands[0], weight)]
+    words = [planner.where(x) for x in (value.value_operands[0], weight)]
     words += [bias, planner.argument(planner.slots[value], 0), scratch.word]
     numbers = [scratch.each, value.attributes["groups"], *seen.counts[1:]]
     numbers += _sides(planner, value, seen)
@@ -155,7 +154,7 @@ def abreast_weights(planner: Planner, value: Value, seen: Seen) -> None:
     lanes = (numel(seen.size), _copied(seen), positions, len(places))
     scratch = Scratch(planner, value, abreast_weight_bytes(dtype.short, *lanes))
     splits = abreast_weight_splits(channels, len(places))
-    words = [address_of(planner, x), address_of(planner, y)]
+    words = [planner.where(x), planner.where(y)]
     words += [planner.argument(planner.slots[value], 0), scratch.word]
     numbers = [scratch.each, x.spec.shape[0], channels, *seen.counts[1:]]
     numbers += _sides(planner, value, seen)

@@ -103,17 +103,28 @@ def plan_joined(planner: Planner, call: Group | Call) -> int:
     planner.plan_step(group)
     made, kernel = planner.items[:number], planner.items[number:]
     planner.items, held, planner.held = around, planner.held, None
-    both = None
-    if made and isinstance(made[-1], TapStep) and len(kernel) == 1 and isinstance(kernel[0], Step):
-        both = _with_kernel(made[-1], code, kernel[0], call.value)
+    both, last = None, made[-1] if made else None
+    if isinstance(last, TapStep) and not _spoils(planner, call.value, group):
+        both = _with_kernel(last, code, kernel, call.value)
     planner.items += [*made[:-1], both] if both is not None else [*made, *kernel]
     for owner in held:
         planner.arena.give(owner)
     return 2
 
 
-def _with_kernel(step: TapStep, code: KernelCode, kernel: Step, value: Value) -> TapStep | None:
-    """The step of a convolution, and after it the kernel; None where that does not go through boxes."""
+def _spoils(planner: Planner, value: Value, group: Group) -> bool:
+    """Does a kernel write to memory that the convolution reads?"""
+    read = {planner.layouts(x).root for x in value.value_operands}
+    return any(planner.layouts(x).root in read for x in planner.schedule.outputs[group])
+
+
+def _with_kernel(
+    step: TapStep, code: KernelCode, steps: Sequence[Any], value: Value
+) -> TapStep | None:
+    """The step of a convolution, and after it the only one of a kernel; None where that does not go through boxes."""
+    kernel = steps[0]
+    if len(steps) != 1 or not isinstance(kernel, Step):
+        return None
     function, shape = code.functions[0], value.spec.shape
     plane = numel(shape[2:])
     if step.after < 0 or _is_in_parts(value) or not _has_pointers(function):

@@ -13,7 +13,6 @@ from ..taps import this_machine
 from .seen import Seen, parts_of
 from .tap_words import (
     Scratch,
-    address_of,
     as_numbers,
     bias_of,
     ends_of,
@@ -77,7 +76,7 @@ def output_products(planner: Planner, value: Value, seen: Seen) -> None:
     width = -(-q0 // tiles) * spread[1]
     scratch = Scratch(planner, value, output_bytes(dtype.short, work.count, width, taps))
     bias, biased = bias_of(planner, value)
-    words = [address_of(planner, x), address_of(planner, weight), bias]
+    words = [planner.where(x), planner.where(weight), bias]
     words += [planner.argument(planner.slots[value], 0), scratch.word]
     samples, groups = x.spec.shape[0], value.attributes["groups"]
     numbers = [scratch.each, samples, groups, x.spec.shape[1] // groups, work.rows, q0, tiles]

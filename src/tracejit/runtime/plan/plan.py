@@ -29,6 +29,7 @@ from ..tiled.tile_runs import TileRun, find_tile_runs, read_by
 from ..tiled.tiles import FIRST_WINDOW
 from .arena import Arena, aligned
 from .assembly import is_fusible, place_moves
+from .factors import is_factored, plan_factors
 from .joined import join, plan_joined, written_over
 from .loops import as_it_is, carried_values, parts_of, plan_loop
 from .modules import missing_modules

@@ -48,18 +48,11 @@ def as_numbers(given: Sequence[Any]) -> list[tuple[int, Any]]:
     return [(-1, number) for number in given]
 
 
-def address_of(planner: Planner, value: Value) -> tuple[int, int]:
-    """The word with the address of a value's first element."""
-    layout = planner.layouts(value)
-    slot = planner.slots[layout.root]
-    return planner.argument(slot, layout.offset * value.spec.dtype.itemsize)
-
-
 def bias_of(planner: Planner, value: Value) -> tuple[tuple[int, int], int]:
     """Where a number for each row is, and 1 if there is one."""
     if len(value.value_operands) < 3:
         return (-1, 0), 0
-    return address_of(planner, value.value_operands[2]), 1
+    return planner.where(value.value_operands[2]), 1
 
 
 def ends_of(value: Value) -> tuple[int, int]:

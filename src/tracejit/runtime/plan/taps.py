@@ -26,7 +26,6 @@ from .records import Slot
 from .seen import Part, Seen, parts_of, seen_by
 from .tap_words import (
     Scratch,
-    address_of,
     as_numbers,
     bias_of,
     ends_of,
@@ -168,7 +167,7 @@ def _many(planner: Planner, value: Value, seen: Seen) -> None:
     assert op is not None
     memory, lie, places = _memory(planner, value, seen)
     scratch = Scratch(planner, value, scratch_bytes(op.name, dtype.short, work.count))
-    given: list[tuple[int, Any]] = [memory, address_of(planner, other)]
+    given: list[tuple[int, Any]] = [memory, planner.where(other)]
     (p2, p1, p0), steps = _box(seen.counts, tuple(lie[2:]))
     first, second = planner.layouts(other).strides[:2]
     numbers = [*_sizes(value), p2, p1, p0, *lie[:2], *steps, first, second]
@@ -207,7 +206,7 @@ def _memory(
         steps = [s * n for s, n in zip(strides, seen.stride, strict=True)]
         first = sum(s * n for s, n in zip(strides, seen.low, strict=True))
         places = [first + place for place in _places(seen, layout.strides)]
-        return address_of(planner, x), [*layout.strides[:2], *steps], places
+        return planner.where(x), [*layout.strides[:2], *steps], places
     width = seen.counts[2] + seen.shift
     row = seen.phases * width
     planes, lines = (
@@ -219,7 +218,7 @@ def _memory(
     nbytes = samples * channels * total * x.spec.dtype.itemsize
     offset = planner.arena.take(nbytes, (value, "memory"))
     memory = planner.argument(Slot("arena", 0, offset), 0)
-    words = [address_of(planner, x), memory]
+    words = [planner.where(x), memory]
     numbers = [samples, channels, *seen.words(layout.strides), planes, lines, width, seen.phases]
     words += as_numbers(numbers)
     sizes = (samples * channels * planes, lines, row)
@@ -275,7 +274,7 @@ def _few_products(planner: Planner, value: Value, seen: Seen) -> None:
     wm, wc = layout.strides[:2]
     z2, z1, z0 = filled(value.spec.shape[2:], 1) if _is_spread(value) else seen.counts
     factors = weight_places(weight, layout)
-    words = [address_of(planner, x), address_of(planner, weight), bias]
+    words = [planner.where(x), planner.where(weight), bias]
     words += [planner.argument(planner.slots[value], 0), scratch.word]
     numbers = [scratch.each, *_sizes(value), *seen.counts, piece.strip, piece.span]
     numbers += seen.words(xs)
@@ -305,7 +304,7 @@ def _few_weights(planner: Planner, value: Value, seen: Seen) -> None:
     nbytes = few_weight_bytes(dtype.short, seen, piece, taps, work.rows)
     scratch = Scratch(planner, value, nbytes)
     splits = splits_of(work.groups * channels, taps)
-    words = [address_of(planner, x), address_of(planner, y)]
+    words = [planner.where(x), planner.where(y)]
     words += [planner.argument(planner.slots[value], 0), scratch.word]
     numbers = [scratch.each, *_sizes(value), *seen.counts, piece.strip, piece.span]
     numbers += seen.words(planner.layouts(x).strides)
