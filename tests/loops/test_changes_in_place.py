@@ -189,3 +189,19 @@ def test_random_changes_of_parts(seed):
     for _ in range(3):
         for found, wanted in zip(leaves(compiled(*args)), expected, strict=True):
             np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_changes_through_views_of_another_shape():
+    def program(x):
+        y = x * 2
+        y.view(-1)[3:9] = 1.5
+        shown = y[1:] * 3
+        y[:1] = 0.5
+        y.view(2, -1)[1, 2:4] += 1.0
+        return y, shown
+
+    x = tj.randn(4, 6)
+    compiled = tj.compile(program)
+    for _ in range(3):
+        for found, wanted in zip(leaves(compiled(x)), leaves(program(x)), strict=True):
+            np.testing.assert_array_equal(found, wanted)

@@ -75,9 +75,9 @@ class Changes:
         readers = [(r, base) for r in self.readers.get(base, ()) if r is not change]
         readers += self._later.get(base, ())
         later = [(r, member) for r, member in readers if self.position[r] > here]
-        if len(later) > MOST_READ_LATER or not all(
-            self._misses(r, member, change) for r, member in later
-        ):
+        direct = change.value_operands[0] is base  # else their places are not to be compared
+        followed = len(later) <= MOST_READ_LATER and (direct or not later)
+        if not followed or not all(self._misses(r, member, change) for r, member in later):
             self.waits[change] = None
             return
         self.waits[change] = tuple([r for r, _ in readers if self.position[r] < here])
