@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 
 import tracejit as tj
 import tracejit.nn.functional as F
+from tracejit import nn
 from tracejit.codegen.products.vector_machine import vector_machine
 
 pytestmark = pytest.mark.skipif(vector_machine() is None, reason="no vectors with masks")
@@ -186,3 +189,34 @@ def test_an_operand_that_the_program_may_write_over():
         found, expected = compiled(x, w), f(other, w)
         np.testing.assert_allclose(found.numpy(), expected.numpy(), 1e-4, 1e-3)
         np.testing.assert_array_equal(x.numpy(), other.numpy())
+
+
+@pytest.mark.parametrize("activation", [nn.Tanh, nn.Sigmoid, nn.GELU])
+def test_results_shown_in_another_shape_are_kept_as_long_as_they_are_read(activation):
+    model = nn.Sequential(
+        nn.Unflatten(1, (1, 4)),
+        nn.Conv1d(1, 2, 3, padding=1),
+        activation(),
+        nn.Flatten(),
+        nn.Linear(8, 4),
+    )
+    twin = copy.deepcopy(model)
+
+    def training(net):
+        optimizer = tj.optim.SGD(net.parameters(), lr=0.1)
+
+        def step(x):
+            loss = (net(x) - 0.5 * x).square().mean()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            return loss
+
+        return step
+
+    eager, compiled = training(model), tj.compile(training(twin))
+    for _ in range(4):
+        x = tj.randn(3, 4)
+        np.testing.assert_allclose(compiled(x).item(), eager(x).item(), rtol=1e-5)
+        for a, b in zip(model.parameters(), twin.parameters(), strict=True):
+            np.testing.assert_allclose(b.detach().numpy(), a.detach().numpy(), rtol=1e-4, atol=1e-6)

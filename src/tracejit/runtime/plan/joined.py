@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...codegen.kernel import Function, KernelCode, Number, Pointer
+from ...codegen.nest import Layout
 from ...ir.graph import Value
 from ...ops.shapes import numel
 from ...ops.taps import tap_products
@@ -86,10 +87,17 @@ def written_over(planner: Planner) -> None:
             own = planner.layouts(result).root is result and result not in planner.packed
             if free and own and same_points(group, result, value, planner.layouts):
                 planner.overwrites[result] = value
-                planner.layouts.found[result] = planner.layouts(value)
+                _lie_in(planner.layouts, result, planner.layouts(value))
                 if result in planner.output_roots:
                     planner.windows[value] = Slot("output", planner.output_roots[result])
                 break
+
+
+def _lie_in(layouts: Layouts, result: Value, lie: Layout) -> None:
+    """A result lies like this, and so do the views of it that are known: its memory is in use as long as they are."""
+    for value, known in list(layouts.found.items()):
+        if known is not None and known.root is result:
+            layouts.found[value] = Layout(lie.root, lie.offset + known.offset, known.strides)
 
 
 def plan_joined(planner: Planner, call: Group | Call) -> int:
