@@ -87,7 +87,10 @@ def test_the_command_writes_one_report(dry: Options, tmp_path: Path) -> None:
     found = json.loads(path.read_text())
     rows = {section: rows for section, rows in found.items() if section != "seconds"}
     assert set(rows) == {*SECTIONS, "ratios"} == set(found["seconds"])
-    assert rows["numerics"] == [{"passed": 1}]
+    named = [
+        name for name, _ in checks() if "interop" in name
+    ]  # with PyTorch, too, where that is installed
+    assert rows["numerics"] == [{"passed": len(named)}]
     assert {row["device"] for row in rows["versions"] if "device" in row} == {
         "stand-in 0",
         "stand-in 1",
