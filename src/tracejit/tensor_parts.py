@@ -18,6 +18,8 @@ from .tensor_core import PartSteps, TensorCore
 
 #: What shows a part of a tensor, and no copy.
 _BASIC = frozenset({int, slice, EllipsisType})  # not None, where NumPy has strides of its own
+#: Where slices may begin and end.
+_PLACES = frozenset({int, type(None)})
 #: Numbers that are written as they are, by the code of the dtype: others may be errors, or become infinite.
 _FLOATS = {"f": 1e30, "d": 1e300}
 _BOUNDS = {float: _FLOATS, int: {**_FLOATS, "i": 1 << 31, "l": 1 << 63}}
@@ -71,9 +73,8 @@ class PartMethods(TensorCore):
         items = index if type(index) is tuple else (index,)
         if not _BASIC.issuperset(map(type, items)):
             return None
-        for item in items:
-            if type(item) is slice and item.step is not None and not _is_step(item.step):
-                return None
+        if not all(_is_plain(item) for item in items if type(item) is slice):
+            return None
         try:
             part = array[index]
             if type(part) is not np.ndarray:  # NumPy's number, if there is no dimension left
@@ -103,12 +104,8 @@ class PartMethods(TensorCore):
             if bound is None or not -bound < value < bound:
                 return False
         elif kind is type(self):
-            source = value._array
-            if (
-                type(source) is not np.ndarray
-                or value._requires_grad
-                or source.dtype is not part.dtype
-            ):
+            source: Any = value._array
+            if not value._is_mere_memory() or source.dtype is not part.dtype:
                 return False
             if source.shape != part.shape and source.ndim:
                 return False
@@ -124,5 +121,8 @@ class PartMethods(TensorCore):
         return True
 
 
-def _is_step(step: Any) -> bool:
-    return type(step) is int and step > 0
+def _is_plain(item: slice) -> bool:
+    """Is a slice made of numbers that stay as they are, with a step that goes forward?"""
+    step = item.step
+    forward = step is None or (type(step) is int and step > 0)
+    return forward and type(item.start) in _PLACES and type(item.stop) in _PLACES

@@ -141,3 +141,24 @@ def test_augmented_parts_are_changed_in_place():
     x[1] *= 2
     assert x.tolist() == [[0.0, -4.0, 2.0], [6.0, 8.0, 10.0]]
     assert x._version > before
+
+
+def test_what_a_view_of_a_tensor_on_the_tape_holds_is_written_with_its_history():
+    y, w = tj.ones(3), tj.full((3,), 2.0, requires_grad=True)
+    part = y[1:]
+    y.mul_(w)  # and part is on the tape from here on, whether or not anybody asked
+    x = tj.zeros(3)
+    x[1:] = part
+    assert x.requires_grad
+    x.sum().backward()
+    assert w.grad.tolist() == [0.0, 1.0, 1.0]
+
+
+def test_parts_between_places_in_tensors_stay_where_they_were():
+    x, w, place = tj.zeros(4), tj.ones(4, requires_grad=True), tj.tensor(1)
+    part = x[place:]
+    place.add_(2)
+    x.add_(w)
+    assert part.tolist() == [1.0, 1.0, 1.0]
+    part.sum().backward()
+    assert w.grad.tolist() == [0.0, 1.0, 1.0, 1.0]
