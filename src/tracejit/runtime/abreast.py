@@ -13,7 +13,7 @@ from .ahead import NONE, Ahead
 from .launcher import for_workers
 from .taps import SIZES, TapStep, Word, Work, all_products, code_step, shared_units, this_machine
 
-__all__ = ["abreast_bytes", "abreast_step", "abreast_weight_bytes", "abreast_weight_splits"]
+__all__ = ["abreast_bytes", "abreast_step", "abreast_weight_bytes"]
 
 
 def abreast_step(
@@ -72,16 +72,3 @@ def abreast_weight_bytes(dtype: str, seen: Any, copied: Any, positions: Any, tap
     True
     """
     return abreast_weight_scratch(this_machine(), SIZES[dtype], seen, copied, positions, taps)
-
-
-def abreast_weight_splits(channels: Any, taps: int) -> Any:
-    """Into how many units the taps of a channel are divided: there should be some vectors of channels.
-
-    >>> abreast_weight_splits(512, 49), abreast_weight_splits(16, 49)
-    (1, 4)
-    """
-    return call(_splits, channels, taps)[0]
-
-
-def _splits(channels: int, taps: int) -> tuple[int]:
-    return (1 if channels >= 64 else max(1, min(4, taps // 4)),)

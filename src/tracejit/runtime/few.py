@@ -162,14 +162,16 @@ def few_weight_bytes(dtype: str, seen: Seen, piece: Piece, taps: int, rows: Any)
     return few_weight_scratch(this_machine(), SIZES[dtype], channel, taps, rows)
 
 
-def splits_of(channels: Any, taps: int) -> Any:
+def splits_of(channels: Any, taps: int, enough: int = 4) -> Any:
     """Into how many units the taps of a channel are divided: there should be several, and each copies what it sees.
 
-    >>> splits_of(64, 49), splits_of(1, 49)
-    (1, 4)
+    From ``enough`` channels on there are several without that.
+
+    >>> splits_of(64, 49), splits_of(1, 49), splits_of(16, 49, 64)
+    (1, 4, 4)
     """
-    return call(_splits, channels, taps)[0]
+    return call(_splits, channels, taps, enough)[0]
 
 
-def _splits(channels: int, taps: int) -> tuple[int]:
-    return (1 if channels >= 4 else max(1, min(4, taps // 4)),)
+def _splits(channels: int, taps: int, enough: int) -> tuple[int]:
+    return (1 if channels >= enough else max(1, min(4, taps // 4)),)

@@ -9,7 +9,8 @@ from ...ir.graph import Value
 from ...ops.shapes import numel
 from ...ops.taps import tap_products
 from ...passes.windows.strips import at_most, equal
-from ..abreast import abreast_bytes, abreast_step, abreast_weight_bytes, abreast_weight_splits
+from ..abreast import abreast_bytes, abreast_step, abreast_weight_bytes
+from ..few import splits_of
 from .seen import Seen, parts_of, seen_by
 from .tap_words import (
     Scratch,
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 #: Positions that are copied, and results of a plane, at most: of products, and of weights of many channels.
 MOST_POSITIONS, MOST_OF_WEIGHTS = 2304, 8192
 LEAST_CHANNELS, MANY_CHANNELS = 8, 64
+#: Channels that are some vectors, which workers share without dividing taps.
+_SOME_VECTORS = 64
 
 
 def is_abreast(value: Value) -> bool:
@@ -153,7 +156,7 @@ def abreast_weights(planner: Planner, value: Value, seen: Seen) -> None:
     positions, channels = numel(seen.counts), value.attributes["groups"]
     lanes = (numel(seen.size), _copied(seen), positions, len(places))
     scratch = Scratch(planner, value, abreast_weight_bytes(dtype.short, *lanes))
-    splits = abreast_weight_splits(channels, len(places))
+    splits = splits_of(channels, len(places), _SOME_VECTORS)
     words = [planner.where(x), planner.where(y)]
     words += [planner.argument(planner.slots[value], 0), scratch.word]
     numbers = [scratch.each, x.spec.shape[0], channels, *seen.counts[1:]]
