@@ -43,16 +43,8 @@ ABREAST_WORDS = (
     *SIDES,
     *("wm", "on", "om"),  # strides in elements
     *("s1", "s0", "f1", "f0", "z1", "z0"),  # parts, the first one of results, and their extents
-    *(
-        "parts",
-        "in_lines",
-        "biased",
-        "floor",
-        "ceiling",
-        "gaps",
-        "after",
-        "taps",
-    ),  # bounds: bits of float64
+    *("parts", "in_lines", "biased"),
+    *("floor", "ceiling", "gaps", "after", "taps"),  # bounds are the bits of float64
 )
 #: Taps of a row, and how many columns positions are apart, for which there are blocks of their own: what several of
 #: the positions see is read once.

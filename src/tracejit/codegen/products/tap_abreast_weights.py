@@ -32,12 +32,8 @@ ABREAST_WEIGHT_WORDS = (
     *("x", "y", "out", "scratch", "each"),  # addresses, and bytes of scratch memory per worker
     *("samples", "channels", "q1", "q0"),  # positions
     *SIDES,
-    *(
-        "yn",
-        "ym",
-        "splits",
-        "taps",
-    ),  # strides in elements, and into how many units taps are divided
+    *("yn", "ym"),  # strides in elements
+    *("splits", "taps"),  # into how many units taps are divided
 )
 
 

@@ -35,29 +35,13 @@ OUTPUT_WORDS = (
     *("samples", "groups", "channels", "rows"),  # channels and rows of a group
     *("q0", "tiles"),  # columns of positions of a part, and into how many units they are divided
     *("n1", "n0", "xn", "xc", "x1"),  # what is seen
-    *(
-        "l1",
-        "l0",
-        "t1",
-        "t0",
-    ),  # where the first tap of the first position looks, and how far positions are apart
-    *(
-        "wm",
-        "wc",
-        "whole",
-        "on",
-        "om",
-    ),  # strides in elements; 1 where the weight of a row is one stretch
+    *("l1", "l0"),  # where the first tap of the first position looks
+    *("t1", "t0"),  # how far positions are apart
+    *("wm", "wc", "whole"),  # strides in elements; 1 where the weight of a row is one stretch
+    *("on", "om"),
     *("s1", "s0", "f1", "f0", "z1", "z0"),  # parts, the first one of results, and their extents
-    *(
-        "parts",
-        "biased",
-        "floor",
-        "ceiling",
-        "gaps",
-        "after",
-        "taps",
-    ),  # bounds are the bits of float64
+    *("parts", "biased"),
+    *("floor", "ceiling", "gaps", "after", "taps"),  # bounds are the bits of float64
 )
 _PART_WORDS, _TAP_WORDS = 5, 2
 

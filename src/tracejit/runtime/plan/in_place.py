@@ -56,12 +56,10 @@ class Changes:
         self.fusible = cache(fusible)
         #: For every change what reads members before it; None where something reads later what it changes.
         self.waits: dict[Value, tuple[Value, ...] | None] = {}
-        self.memory: dict[
-            Value, Value
-        ] = {}  # the first member of the memory that each member is of
-        self._later: dict[
-            Value, list[tuple[Value, Value]]
-        ] = {}  # readers of earlier members, with these
+        #: The first member of the memory that each member is of.
+        self.memory: dict[Value, Value] = {}
+        #: What reads earlier members after a change, each with the member.
+        self._later: dict[Value, list[tuple[Value, Value]]] = {}
         for value in position:
             if is_change(value):
                 self._enter(value, given)
