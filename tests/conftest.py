@@ -60,11 +60,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def _reproducible() -> None:
-    """Seed NumPy, and tracejit where a test has imported it."""
+    """Seed NumPy, and tracejit where a test has imported it; plans are made anew: some tests change what makes them."""
     np.random.seed(0)
     package = sys.modules.get("tracejit")
     if hasattr(package, "manual_seed"):
         package.manual_seed(0)
+        package.config.keeps_plans = False
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 """Settings from the environment, read once: the complete list of environment variables.
 
 =========================  ==================================================================================
-``TRACEJIT_CACHE_DIR``     directory of the kernel store; ``off`` keeps kernels in memory only
-``TRACEJIT_CACHE_SIZE``    upper bound of the store in MiB (512)
+``TRACEJIT_CACHE_DIR``     directory of the stores of kernels and plans; ``off`` keeps them in memory only
+``TRACEJIT_CACHE_SIZE``    upper bound of the store of kernels in MiB (512); plans take an eighth of it
 ``TRACEJIT_NUM_THREADS``   threads that run kernels (number of usable CPUs)
 ``TRACEJIT_DUMP``          directory that receives every stage of every compilation as text
 ``TRACEJIT_DISABLE``       ``1`` turns every ``compile`` into the plain function
@@ -21,6 +21,8 @@ loads_early: bool = os.environ.get("TRACEJIT_LOAD_EARLY", "1") != "0"
 
 #: May recorded runs put large operations off, until it is clear what is needed of their results?
 defers: bool = True
+#: Are plans kept for later processes, beside the kernels, and those that are there used?
+keeps_plans: bool = True
 #: Threads for libraries that divide their own work, as many as run kernels; 0 until those are counted.
 threads: int = 0
 #: Elements a kernel must touch per thread before a second thread joins.

@@ -50,6 +50,7 @@ _PIECES = (
         "runtime.tiled.tiles",
         "runtime.plan.plan",
         "runtime.program",
+        "runtime.kept.plans",
     ),
     *(
         "trace.recording.inputs",
@@ -137,9 +138,12 @@ def _pieces() -> Iterator[None]:
     for name in _PIECES:
         import_module(f"tracejit.{name}")
         yield
+    from .runtime.kept.plans import surroundings
     from .runtime.native.native import stored
     from .trace.behind import warm_up
 
+    surroundings()
+    yield
     if not stored():  # kernels will have to be compiled, too
         for name in _LOWERING:
             import_module(f"tracejit.{name}")

@@ -18,11 +18,14 @@ def test_cache_info_and_clear(tmp_path: Path):
         "import tracejit as tj; f = tj.compile(lambda x: x * 2 + 1); f(tj.ones(3)); f(tj.ones(3))"
     )
     assert python("-c", compile_one, **environment).returncode == 0
-    stored = [p for p in tmp_path.rglob("*") if p.is_file()]
-    assert stored
+    files = [p for p in tmp_path.rglob("*") if p.is_file()]
+    stored = [p for p in files if "kernels-1" in p.parts]
+    assert len(stored) > 1
+    assert len(files) == len(stored) + 1, "one plan"
     info = python_m("cache", "info", **environment).stdout
     assert str(tmp_path) in info
-    assert f"kernels stored  {len(stored)}" in info
+    assert f"kernels stored  {len(stored)}, " in info
+    assert "plans stored    1, " in info
     listed = python_m("cache", "list", **environment).stdout
     assert "k_mul_add" in listed
     assert "tracejit_launch" in listed
@@ -33,6 +36,7 @@ def test_cache_info_and_clear(tmp_path: Path):
     cleared = python_m("cache", "clear", **environment)
     assert cleared.returncode == 0
     assert f"deleted {len(stored)} kernels" in cleared.stdout
+    assert "deleted 1 plans" in cleared.stdout
     assert not [p for p in tmp_path.rglob("*") if p.is_file()]
     assert "deleted 0 kernels" in python_m("cache", "clear", **environment).stdout
 

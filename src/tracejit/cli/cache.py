@@ -1,4 +1,4 @@
-"""``tracejit cache``: what the kernel store holds, and emptying it."""
+"""``tracejit cache``: what the stores of kernels and plans hold, and emptying them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from . import output
 if TYPE_CHECKING:
     import click
 
+    from ..runtime.machine_code.store import KernelStore
+
 
 def command() -> click.Group:
     """The ``cache`` commands."""
@@ -17,9 +19,9 @@ def command() -> click.Group:
 
     return click.Group(
         "cache",
-        help="Look at or empty the store of compiled kernels.",
+        help="Look at or empty the stores of compiled kernels and of plans.",
         commands=[
-            click.Command("info", callback=_info, help="Where the store is and what it holds."),
+            click.Command("info", callback=_info, help="Where the stores are and what they hold."),
             click.Command(
                 "list",
                 callback=_list,
@@ -34,24 +36,26 @@ def command() -> click.Group:
                     )
                 ],
             ),
-            click.Command("clear", callback=_clear, help="Delete every stored kernel."),
+            click.Command("clear", callback=_clear, help="Delete every stored kernel and plan."),
         ],
         no_args_is_help=True,
     )
 
 
 def rows() -> list[tuple[str, str]]:
-    """Names and values that describe the store."""
-    from ..runtime.machine_code.store import kernel_store
+    """Names and values that describe the stores."""
+    from ..runtime.machine_code.store import kernel_store, plan_store
 
-    store = kernel_store()
-    known = store.info()
-    place = "in memory only" if known.directory is None else str(known.directory)
-    return [
-        ("cache", place),
-        ("kernels stored", str(known.entries)),
-        ("size", f"{output.size(known.bytes)} of at most {output.size(store.max_bytes)}"),
-    ]
+    found = [("cache", _place(kernel_store()))]
+    for name, store in (("kernels", kernel_store()), ("plans", plan_store())):
+        known = store.info()
+        size = f"{output.size(known.bytes)} of at most {output.size(store.max_bytes)}"
+        found.append((f"{name} stored", f"{known.entries}, {size}"))
+    return found
+
+
+def _place(store: KernelStore) -> str:
+    return "in memory only" if store.directory is None else str(store.directory)
 
 
 def _info() -> None:
@@ -99,14 +103,14 @@ def names_in(data: bytes) -> str:
 def _clear() -> None:
     import click
 
-    from ..runtime.machine_code.store import kernel_store
+    from ..runtime.machine_code.store import kernel_store, plan_store
 
-    store = kernel_store()
-    before = store.info()
-    store.clear()
-    after = store.info()
-    if after.entries:
-        raise click.ClickException(
-            f"{after.entries} kernels could not be deleted; check the permissions of {after.directory}"
-        )
-    click.echo(f"deleted {before.entries} kernels, {output.size(before.bytes)}")
+    for name, store in (("kernels", kernel_store()), ("plans", plan_store())):
+        before = store.info()
+        store.clear()
+        after = store.info()
+        if after.entries:
+            raise click.ClickException(
+                f"{after.entries} {name} could not be deleted; check the permissions of {after.directory}"
+            )
+        click.echo(f"deleted {before.entries} {name}, {output.size(before.bytes)}")

@@ -23,6 +23,7 @@ from tracejit.runtime.ahead import NONE, Ahead
 from tracejit.runtime.assembled import process_triple
 from tracejit.runtime.blas_ir import gemm_module_text
 from tracejit.runtime.launcher import BLAS, COARSE, RELEASE_GIL, SERIAL, Step
+from tracejit.runtime.machine_code.promised import located
 from tracejit.runtime.machine_code.vector_modules import VectorModule, address, known_address
 from tracejit.runtime.native.native import set_context
 from tracejit.runtime.products import product_module
@@ -204,6 +205,27 @@ def is_gemm(function: int, dtype: str) -> bool:
 @lru_cache(maxsize=1)
 def find_blas() -> Blas | None:
     """The BLAS steps call, found once; None where there is none."""
+    found = _found()
+    if found is None:
+        return None
+    gemm, gemv = (
+        {dtype: located(at, "blas", name, dtype) if at else 0 for dtype, at in known.items()}
+        for name, known in (("gemm", found.gemm), ("gemv", found.gemv))
+    )
+    return replace(found, gemm=gemm, gemv=gemv)
+
+
+def routine_address(name: str, dtype: str) -> int | None:
+    """Where the library has its ``gemm`` or ``gemv`` for a dtype; None where it has none.
+
+    >>> routine_address("gemm", "i32") is None
+    True
+    """
+    blas = find_blas()
+    return None if blas is None else getattr(blas, name).get(dtype) or None
+
+
+def _found() -> Blas | None:
     for path in _mkl_libraries():
         found = _in_library("mkl", path, MKL)
         if found is not None:

@@ -1,4 +1,4 @@
-"""Where the machine code of this process came from, and who may stop more from being made."""
+"""Where the machine code and the plans of this process came from, and who may stop more code from being made."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["COUNTS", "Counts", "gates"]
 
 @dataclass
 class Counts:
-    """Functions that LLVM compiled, that the store had, and that the process had already.
+    """Functions that LLVM compiled, that the store had, and that the process had already; plans made, and read.
 
     >>> Counts().compiled
     0
@@ -19,6 +19,8 @@ class Counts:
     compiled: int = 0
     loaded: int = 0
     reused: int = 0
+    plans_made: int = 0
+    plans_read: int = 0
 
 
 COUNTS = Counts()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,15 @@ from ..types import TensorType
 from .ahead import wait
 from .allocator import allocate
 from .callbacks import fail, pointer_of
+from .counts import COUNTS
 from .eager.filling import bind_numbers, filler, numbers_in
 from .launcher import Loop, Step, Table, make_table, rows, signed, table_words
-from .machine_code.promised import Promised, settled
+from .machine_code.promised import GoneError, Promised, settled
 from .plan.host import caller
 from .plan.plan import Plan
-from .plan.records import Constant, HostCall, HostOperand, Slot, may_lie_on_the_host
+from .plan.records import Constant, HostCall, HostOperand, KeptPlan, Slot, may_lie_on_the_host
 
+AnyPlan = Plan | KeptPlan
 #: Called with every program that is made.
 watchers: list[Callable[[Program], None]] = []
 _alive: weakref.WeakValueDictionary[int, Program] = weakref.WeakValueDictionary()
@@ -44,7 +47,7 @@ class Program:
     ``types`` are those of the outputs.
     """
 
-    plan: Plan
+    plan: AnyPlan
     table: Table
     types: tuple[TensorType, ...]
     source: str
@@ -61,7 +64,7 @@ class Program:
     @classmethod
     def of(
         cls,
-        plan: Plan,
+        plan: AnyPlan,
         table: Table,
         types: tuple[TensorType, ...],
         source: str,
@@ -74,7 +77,7 @@ class Program:
         self.table = table
         self.types = types
         self.source = source
-        self.run = define(source, f"program {plan.graph.name}", "run", names)
+        self.run = define(source, f"program {plan.name}", "run", names)
         self.names = self.run.__globals__
         self._sizes = sizes
         self._made()
@@ -95,17 +98,39 @@ class Program:
         return next(call.op.name for call in calls if call.index == number)
 
 
+@dataclass(frozen=True)
+class Outline:
+    """What a program is made of: the words of its table, the text of its function, and what that refers to."""
+
+    words: list[Any]
+    source: str
+    sizes: dict[str, int]
+    hosts: list[HostCall]
+
+    @classmethod
+    def of(cls, plan: AnyPlan) -> Outline:
+        """That of a program that runs ``plan``."""
+        words = table_words([i for i in plan.items if not isinstance(i, HostCall)])
+        writer = _RunWriter(plan)
+        return cls(words, writer.text(), writer.sizes, writer.hosts)
+
+
 class ProgramPlan:
     """A plan with everything made that does not depend on sizes; :meth:`bind` adds the sizes."""
 
-    def __init__(self, plan: Plan, scope: Extents | None = None, capture: bool = False) -> None:
+    def __init__(
+        self,
+        plan: AnyPlan,
+        scope: Extents | None = None,
+        capture: bool = False,
+        outline: Outline | None = None,
+    ) -> None:
         self.plan = plan
         self.capture = capture
-        self.words = table_words([i for i in plan.items if not isinstance(i, HostCall)])
-        writer = _RunWriter(plan)
-        self.source = writer.text()
-        self.sizes = writer.sizes
-        self.hosts = writer.hosts
+        if outline is None:
+            outline = Outline.of(plan)
+        self.outline, self.words, self.source = outline, outline.words, outline.source
+        self.sizes, self.hosts = outline.sizes, outline.hosts
         self.types = plan.output_types
         numbers = [
             *self.words,
@@ -129,13 +154,14 @@ class ProgramPlan:
         """The program for these values of the symbols."""
         wait()
         computed = self.compute(sizes)
+        try:
+            words = self._words(computed)
+        except GoneError:  # the store has the plan still, but not all of its kernels
+            assert isinstance(self.plan, KeptPlan)
+            COUNTS.plans_made += 1
+            self.__init__(self.plan.whole, self.scope, self.capture)  # type: ignore[misc]
+            return self.bind(sizes)
         found = dict(zip(map(id, self.symbolic), computed, strict=True))
-        words = self.fixed.copy()
-        if computed:
-            numbers = [signed(settled(x)) for x in computed]  # some are addresses of kernels
-            words[self.places] = np.array(numbers, np.int64)[self.sources]
-        for place in self.promised:
-            words[place] = settled(self.words[place])
         table = make_table(words)
         names: dict[str, Any] = {
             "run_slots": table.run_slots,
@@ -165,6 +191,16 @@ class ProgramPlan:
             program.run = memory.switching(program.captured or program.run)
         return program
 
+    def _words(self, computed: Sequence[int]) -> np.ndarray:
+        """The words of the table, with these values of what is symbolic."""
+        words = self.fixed.copy()
+        if computed:
+            numbers = [signed(settled(x)) for x in computed]  # some are addresses of kernels
+            words[self.places] = np.array(numbers, np.int64)[self.sources]
+        for place in self.promised:
+            words[place] = settled(self.words[place])
+        return words
+
 
 def _steps(item: Step | Loop | HostCall) -> tuple[Step, ...]:
     """The native steps of an item."""
@@ -191,7 +227,7 @@ def _device_memory(device: int) -> Any:
 class _RunWriter:
     """Writes the Python function of a plan."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: AnyPlan) -> None:
         self.plan = plan
         self.sizes: dict[str, int] = {}
         self.hosts: list[HostCall] = []
@@ -251,8 +287,7 @@ class _RunWriter:
         for slot, kind in zip(self.plan.output_slots, self.plan.output_types, strict=True):
             if slot.kind == "output":
                 sizes[slot.index] = kind.nbytes
-        count = len(dict.fromkeys(self.plan.graph.outputs))
-        return [sizes.get(i) for i in range(count)]
+        return [sizes.get(i) for i in range(self.plan.n_outputs)]
 
     def slots(self, used: set[int], sizes: Sequence[int | None], ready: int) -> str:
         """The slot values of a launch: inputs, outputs, arena, host results so far."""

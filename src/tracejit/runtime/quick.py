@@ -17,7 +17,6 @@ from ..types import TensorType
 from .allocator import _SMALL, _small
 from .launcher import _Address
 from .native.native import Native, native, set_context
-from .plan.records import HostCall
 from .program import Program
 
 __all__ = ["LIST", "ONE", "TUPLE", "quick_run", "watch_programs"]
@@ -73,7 +72,7 @@ def watch_programs(watched: bool) -> None:
 
 def _is_quick(program: Program, kinds: Sequence[Kind]) -> bool:
     plan, names = program.plan, program.names
-    if plan.device >= 0 or plan.refuses or any(isinstance(i, HostCall) for i in plan.items):
+    if plan.device >= 0 or plan.refuses or plan.hosts:
         return False
     if any(how not in ("block", "itself") for *_, how in kinds):
         return False
@@ -112,8 +111,8 @@ class _Words:
     ) -> None:
         self.kept: list[Any] = [program.table, slow, list(kinds), program.names]
         plan = program.plan
-        self.first_output = len(plan.inputs)
-        self.outputs = len(dict.fromkeys(plan.graph.outputs))
+        self.first_output = plan.n_inputs
+        self.outputs = plan.n_outputs
         self.names = program.names
         rows = self.results(program, kinds, byte)
         presets, inputs = self.presets(program), self.inputs(program)
@@ -164,7 +163,7 @@ class _Words:
     def results(self, program: Program, kinds: Sequence[Kind], byte: int) -> list[int]:
         """Kind, bucket, slot, type and layout of each result."""
         plan, names = program.plan, self.names
-        given = [i for i in range(len(plan.inputs)) if i not in plan.packed_inputs]
+        given = [i for i in range(plan.n_inputs) if i not in plan.packed_inputs]
         slots = [slot for slot in plan.output_slots if slot.kind != "pack"]
         rows: list[int] = []
         for i, (slot, (kind, layout, _)) in enumerate(zip(slots, kinds, strict=True)):

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import replace
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from ..codegen.kernel import Function, KernelCode, Pointer
 from ..ir.graph import Value
 from ..sizes import call
-from .machine_code.kernels import address_of, stands_for
+from .machine_code.kernels import address_of, identity, stands_for
 from .plan.records import Slot
 
-__all__ = ["STREAMED_BYTES", "function_address"]
+__all__ = ["STREAMED_BYTES", "Streaming", "function_address"]
 
 #: Bytes of a result from which on it is worth it even where it is read again at once (measured: 1 to 128 MiB tried).
 STREAMED_BYTES = 1 << 25
@@ -46,14 +46,30 @@ def function_address(code: KernelCode, address: Any, slots: Mapping[Value, Slot]
     if not written:
         return address
 
-    @cache
-    def streaming() -> int:
-        return stands_for(address_of(_streamed(function, written.keys())), address)
-
-    def choose(nbytes: int) -> tuple[int]:
-        return (streaming() if nbytes >= STREAMED_BYTES else address,)
-
+    streamed = _streamed(function, written.keys())
+    choose = Streaming(address, streamed.name, identity(streamed.source))
     return call(choose, next(iter(written.values())).spec.nbytes)[0]
+
+
+@dataclass(frozen=True)
+class Streaming:
+    """Chooses by the bytes of a result: the function at ``address``, or the one called ``name`` with this text.
+
+    The text is without its comments, which quote the lines of the program that it is compiled from.
+    """
+
+    address: int
+    name: str
+    source: str
+
+    def __call__(self, nbytes: int) -> tuple[int]:
+        """The address, for a result of so many bytes."""
+        return (self.streaming if nbytes >= STREAMED_BYTES else self.address,)
+
+    @cached_property
+    def streaming(self) -> int:
+        """The address of the function that writes past the caches; it is compiled when first asked for."""
+        return stands_for(address_of(Function(self.name, self.source, (), 1, 1)), self.address)
 
 
 def _only_written(function: Function, slots: Mapping[Value, Slot]) -> dict[str, Value]:

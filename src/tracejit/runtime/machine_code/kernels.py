@@ -15,7 +15,7 @@ from ..ahead import NONE, Ahead, Job, Request
 from ..behind import worker
 from ..counts import COUNTS, gates
 from .loader import load_object
-from .promised import promise, settled
+from .promised import located, promise, settled
 from .store import KernelStore, kernel_store
 
 _COMMENT = re.compile(r"[ \t]*#[^\n]*")
@@ -75,7 +75,7 @@ def _promised(key: str, function: Function, ahead: Ahead) -> int:
     if ahead is not NONE and key not in ahead and _is_new(key):
         ahead.add({key: _request(key, function)})
     if key in ahead:
-        return promise(lambda: _address(key, function, ahead))
+        return promise(lambda: _address(key, function, ahead), *_origin(key, function))
     return _address(key, function)
 
 
@@ -121,14 +121,15 @@ def _is_new(key: str) -> bool:
 
 
 def _request(key: str, function: Function) -> Request:
-    symbol = _symbol(key, function)
+    _, _, symbol = _origin(key, function)
     source = function.source.replace(f"def {function.name}(", f"def {symbol}(", 1)
     # LLVM 22 aborts without its own optimisations on `<4 x i32> & 0xFFFF0000`, which is bfloat16 rounding.
     return Request(source, symbol, "bf16" in source)
 
 
-def _symbol(key: str, function: Function) -> str:
-    return f"{function.name}_{key[:16]}"
+def _origin(key: str, function: Function) -> tuple[str, str, str]:
+    """What the address of a function is the address of: it is called differently in every object file."""
+    return "kernel", key, f"{function.name}_{key[:16]}"
 
 
 def _address(key: str, function: Function, ahead: Ahead = NONE) -> int:
@@ -141,27 +142,46 @@ def _address(key: str, function: Function, ahead: Ahead = NONE) -> int:
 
 def _made(key: str, function: Function, ahead: Ahead) -> int:
     with _lock:
+        _, _, symbol = _origin(key, function)
+        found = stored_address(key, symbol)
+        if found is None:
+            _pass_gates()
+            data = ahead.take(key) if key in ahead else _request(key, function).prepare()()
+            first = unpacked(data)
+            kernel_store().put(key if first is None else _first(key), data)
+            COUNTS.compiled += 1
+            found = _loaded(key, symbol, data)
+        return found
+
+
+def stored_address(key: str, symbol: str) -> int | None:
+    """Machine code for a function that is in memory or in the store; None where it has to go through LLVM.
+
+    >>> stored_address("0" * 64, "no_such_function") is None
+    True
+    """
+    with _lock:
         known = _addresses.get(key)
         if known is not None:
             COUNTS.reused += 1
             return known
-        store, symbol = kernel_store(), _symbol(key, function)
+        store = kernel_store()
         data = store.get(key) or store.get(_first(key))
         if data is None:
-            _pass_gates()
-            data = ahead.take(key) if key in ahead else _request(key, function).prepare()()
-            first = unpacked(data)
-            store.put(key if first is None else _first(key), data)
-            COUNTS.compiled += 1
-        else:
-            first = unpacked(data)
-            COUNTS.loaded += 1
-        code = data if first is None else first[0]
-        address = _addresses[key] = load_object(code, symbol)
-        if first is not None:
-            cell, text = load_object(code, cell_of(symbol)), first[1]
-            worker().submit_idle(lambda: _improve(key, symbol, text, store, cell))
-        return address
+            return None
+        COUNTS.loaded += 1
+        return _loaded(key, symbol, data)
+
+
+def _loaded(key: str, symbol: str, data: bytes) -> int:
+    """The address of a function in memory; one that was compiled quickly is led to better code later."""
+    first = unpacked(data)
+    code = data if first is None else first[0]
+    address = _addresses[key] = located(load_object(code, symbol), "kernel", key, symbol)
+    if first is not None:
+        cell, text, store = load_object(code, cell_of(symbol)), first[1], kernel_store()
+        worker().submit_idle(lambda: _improve(key, symbol, text, store, cell))
+    return address
 
 
 def _pass_gates() -> None:

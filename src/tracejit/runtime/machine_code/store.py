@@ -23,7 +23,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["KernelStore", "StoreInfo", "default_directory", "kernel_store"]
+__all__ = ["KernelStore", "StoreInfo", "default_directory", "kernel_store", "plan_store"]
 
 _log = logging.getLogger("tracejit.store")
 
@@ -85,7 +85,8 @@ class KernelStore:
     """Bytes by key, remembered in this process and on disk.
 
     `directory=None` keeps entries in memory only. `max_bytes` bounds the files on disk,
-    `max_memory_bytes` what is kept in memory beside them.
+    `max_memory_bytes` what is kept in memory beside them. Stores of different `kind` share a
+    directory without sharing entries.
 
     >>> store = KernelStore(None)
     >>> key = "0" * 64
@@ -103,8 +104,10 @@ class KernelStore:
         directory: Path | str | None,
         max_bytes: int = 512 << 20,
         max_memory_bytes: int = 64 << 20,
+        kind: str = "kernels",
     ) -> None:
         self.directory = None if directory is None else Path(directory)
+        self.folder = f"{kind}-{_VERSION}"
         self.max_bytes = max_bytes
         self.max_memory_bytes = max_memory_bytes
         self._memory: dict[str, bytes] = {}
@@ -113,7 +116,7 @@ class KernelStore:
         self._writes = 0
         self._hits = 0
         self._misses = 0
-        self._warned = False
+        self._warned = kind != "kernels"  # who keeps other things keeps kernels, too
 
     def get(self, key: str) -> bytes | None:
         """The bytes stored under `key`, or None. Raises ValueError for a malformed key."""
@@ -181,7 +184,7 @@ class KernelStore:
 
     def _path(self, key: str) -> Path:
         assert self.directory is not None
-        return self.directory / f"kernels-{_VERSION}" / key[:2] / key
+        return self.directory / self.folder / key[:2] / key
 
     def _read(self, key: str) -> bytes | None:
         if self.directory is None:
@@ -238,7 +241,7 @@ class KernelStore:
         if self.directory is None:
             return []
         found = []
-        for folder, _, names in os.walk(below or self.directory / f"kernels-{_VERSION}"):
+        for folder, _, names in os.walk(below or self.directory / self.folder):
             for name in names:
                 path = Path(folder, name)
                 with contextlib.suppress(OSError):
@@ -312,6 +315,22 @@ def kernel_store() -> KernelStore:
     if _default is None:
         _default = KernelStore(default_directory(), max_bytes=_configured_bytes())
     return _default
+
+
+_plans: KernelStore | None = None
+
+
+def plan_store() -> KernelStore:
+    """The store of plans, beside that of kernels: an eighth of its size at most.
+
+    >>> plan_store() is plan_store()
+    True
+    """
+    global _plans
+    if _plans is None:
+        size = _configured_bytes() // 8
+        _plans = KernelStore(default_directory(), size, min(size, 8 << 20), "plans")
+    return _plans
 
 
 def _configured_bytes() -> int:

@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from ...codegen.identity import machine
 from ..ahead import NONE, Ahead
 from .loader import load_object
+from .promised import located
 from .store import kernel_store
 
-__all__ = ["VectorModule", "address", "known_address", "missing"]
+__all__ = ["VectorModule", "address", "known_address", "missing", "stored_address"]
 
+#: By symbol and text, which are compared sooner than a key is made of them; and by key.
 _addresses: dict[tuple[str, str], int] = {}
+_by_key: dict[str, int] = {}
 
 
 @dataclass(frozen=True)
@@ -72,9 +75,28 @@ def address(module: VectorModule, ahead: Ahead = NONE) -> int:
     if known is not None:
         return known
     key = module.key
-    code = kernel_store().get(key)
-    if code is None:
+    found = stored_address(key, module.symbol)
+    if found is None:
         code = ahead.take(key) if key in ahead else module.compile()
         kernel_store().put(key, code)
-    found = _addresses[module.symbol, module.source] = load_object(code, module.symbol)
+        found = _loaded(key, module.symbol, code)
+    _addresses[module.symbol, module.source] = found
+    return found
+
+
+def stored_address(key: str, symbol: str) -> int | None:
+    """Where the function of a module is that the store has under ``key``, None where it has none.
+
+    >>> stored_address("0" * 64, "f") is None
+    True
+    """
+    known = _by_key.get(key)
+    if known is not None:
+        return known
+    code = kernel_store().get(key)
+    return None if code is None else _loaded(key, symbol, code)
+
+
+def _loaded(key: str, symbol: str, code: bytes) -> int:
+    found = _by_key[key] = located(load_object(code, symbol), "vector", key, symbol)
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ...extents import Extent, Extents, hint, is_symbolic
@@ -58,16 +59,27 @@ class Arena:
         if self._scope is None:
             return self._placed.high
         high = self._scope.reserve(self._placed.high)
-        symbolic = [i for i, offset in enumerate(self.offsets) if is_symbolic(offset)]
+        symbolic = tuple([i for i, offset in enumerate(self.offsets) if is_symbolic(offset)])
         results: list[Extent] = [*(self.offsets[i] for i in symbolic), high]  # type: ignore[list-item]
-        events = tuple(self.events)
-
-        def place_again(*sizes: int) -> list[int]:
-            offsets, total = place(events, sizes)
-            return [*(offsets[i] for i in symbolic), total]
-
-        self._scope.compute(results, place_again, *self.sizes)
+        self._scope.compute(results, PlacedAgain(tuple(self.events), symbolic), *self.sizes)
         return high  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class PlacedAgain:
+    """Places blocks of other sizes as ``events`` says: the offsets of those ``wanted``, and the size of all.
+
+    >>> PlacedAgain((0, 1, ~0, 2), (1, 2))(64, 64, 64)
+    [64, 0, 128]
+    """
+
+    events: tuple[int, ...]
+    wanted: tuple[int, ...]
+
+    def __call__(self, *sizes: int) -> list[int]:
+        """The offsets and the size, for blocks of these sizes."""
+        offsets, total = place(self.events, sizes)
+        return [*(offsets[i] for i in self.wanted), total]
 
 
 class _Placement:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ...dtypes import int64
@@ -71,8 +72,25 @@ class Constant:
     attributes: dict[str, Any]
 
 
+class Memory:
+    """What plans say about memory."""
+
+    arena_bytes: int
+    output_slots: tuple[Slot, ...]
+
+    @property
+    def has_arena(self) -> bool:
+        """Does it need memory for temporaries?"""
+        return is_symbolic(self.arena_bytes) or self.arena_bytes > 0
+
+    @property
+    def has_pack(self) -> bool:
+        """Does it return a pack?"""
+        return any(slot.kind == "pack" for slot in self.output_slots)
+
+
 @dataclass(frozen=True)
-class Plan:
+class Plan(Memory):
     """Everything a program needs: native steps with slots, host calls between them, buffers."""
 
     legal: Graph  # with views that memory allows
@@ -94,20 +112,89 @@ class Plan:
     checked: int = 0  # the items before it are queued when it is asked whether one did
 
     @property
-    def has_arena(self) -> bool:
-        """Does it need memory for temporaries?"""
-        return is_symbolic(self.arena_bytes) or self.arena_bytes > 0
+    def name(self) -> str:
+        """What it is a plan of."""
+        return self.graph.name
 
     @property
-    def has_pack(self) -> bool:
-        """Does it return a pack?"""
-        return any(slot.kind == "pack" for slot in self.output_slots)
+    def n_inputs(self) -> int:
+        """How many inputs there are."""
+        return len(self.inputs)
+
+    @property
+    def n_outputs(self) -> int:
+        """How many of the outputs are different values."""
+        return len(set(self.graph.outputs))
 
     @property
     def launches(self) -> int:
         """Native steps per call; on a device, the forms of a kernel of which one launches itself count once."""
         steps = [i for i in self.items if not isinstance(i, HostCall)]
         return sum(self.device < 0 or not is_other_form(i) for i in steps)
+
+
+@dataclass(frozen=True)
+class KeptPlan(Memory):
+    """What a program needs to run of a plan that an earlier process made.
+
+    The rest, which tells what the program does, is planned again when somebody asks for it.
+    """
+
+    name: str
+    n_inputs: int
+    n_outputs: int
+    output_slots: tuple[Slot, ...]
+    output_types: tuple[TensorType, ...]
+    packed_inputs: frozenset[int]
+    pack_bytes: int
+    arena_bytes: int
+    hosts: int
+    constants: tuple[Constant, ...]
+    late: tuple[Slot, ...]
+    refuses: bool
+    again: Callable[[], Plan]
+    device = -1
+    checked = 0
+
+    @cached_property
+    def whole(self) -> Plan:
+        """The same plan with everything."""
+        return self.again()
+
+    @property
+    def legal(self) -> Graph:
+        """The graph with views that memory allows."""
+        return self.whole.legal
+
+    @property
+    def graph(self) -> Graph:
+        """The graph with memory for what is moved."""
+        return self.whole.graph
+
+    @property
+    def schedule(self) -> Schedule:
+        """Its groups of statements in order."""
+        return self.whole.schedule
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """Its kernels."""
+        return self.whole.kernels
+
+    @property
+    def items(self) -> tuple[Step | Loop | HostCall, ...]:
+        """Its steps."""
+        return self.whole.items
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """The inputs of the graph."""
+        return self.whole.inputs
+
+    @property
+    def launches(self) -> int:
+        """Native steps per call."""
+        return self.whole.launches
 
 
 def may_lie_on_the_host(value: Value) -> bool:

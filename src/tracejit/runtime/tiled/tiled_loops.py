@@ -22,6 +22,7 @@ from ..assembled import assembled, process_triple
 from ..launcher import Step
 from ..machine_code.kernels import Kernel
 from ..machine_code.loader import load_object
+from ..machine_code.promised import located
 from .tiled_loops_ir import tiled_loop_text
 
 __all__ = ["TiledLoop", "goes_by_elements", "tiled_loop"]
@@ -126,4 +127,5 @@ def tiled_loop_function() -> int:
     True
     """
     triple = process_triple()
-    return load_object(assembled(tiled_loop_text(triple), triple), "tracejit_tiled_loop")
+    code = assembled(tiled_loop_text(triple), triple)
+    return located(load_object(code, "tracejit_tiled_loop"), "tiled_loop")

@@ -18,6 +18,7 @@ from ...sizes import call, largest, smallest
 from ..assembled import assembled, process_triple
 from ..launcher import BLAS, RELEASE_GIL, SERIAL, Step, for_workers
 from ..machine_code.loader import load_object
+from ..machine_code.promised import located
 from .tiles_ir import tiles_module_text
 
 __all__ = ["TileStep", "Window", "tile_step", "tiles_function", "units_per_tile"]
@@ -109,4 +110,5 @@ def _units_per_tile(nbytes: int) -> tuple[int]:
 def tiles_function() -> int:
     """The address of the function that all tile steps share."""
     triple = process_triple()
-    return load_object(assembled(tiles_module_text(triple), triple), "tracejit_tiles")
+    code = assembled(tiles_module_text(triple), triple)
+    return located(load_object(code, "tracejit_tiles"), "tiles")

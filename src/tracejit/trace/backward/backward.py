@@ -12,6 +12,7 @@ from ...autograd.node import FREED
 from ...cuda.arrays import ordered, placed, shaped
 from ...dtypes import DType, assuming, get_default_dtype
 from ...errors import AutogradError
+from ...extents import Extents
 from ...ir import interpreter
 from ...ir.graph import Graph, Value
 from ...ir.rules import set_tape
@@ -21,7 +22,6 @@ from ...passes.gradient.absent import without
 from ...passes.gradient.gradient import Gradient, differentiate
 from ...passes.gradient.partition import partition
 from ...runtime.eager.filling import Numbered
-from ...runtime.plan.plan import Plan
 from ...runtime.program import Program, ProgramPlan
 from ...runtime.quick import LIST
 from ...sizes import Decided, revalue
@@ -31,9 +31,10 @@ from ...types import Shape, TensorType
 from ..recording.dump import dump_program
 from ..recording.rule_nodes import on_tape
 from ..tree.bound import Bound
-from ..tree.segments import Results, compile_graph
-from ..tree.structure import Pattern, stride_pattern, strides_of
+from ..tree.segments import Results
+from ..tree.structure import Pattern, stride_pattern
 from .pass_reads import PassReads
+from .planned import plan_backward, restricted
 
 set_tape(on_tape)
 
@@ -174,41 +175,13 @@ class Backward:
         revalue(bound.scope, self.present)
         with bound.scope.deciding() as decisions:
             graph, present = restricted(self.graph, len(self.saved), absent)
-            made, reads = plan_backward(graph, self.saved_strides, offsets, patterns, self.device)
-        program = ProgramPlan(made, bound.scope, self.capture)
+            program, reads = plan_backward(
+                graph, self.saved_strides, offsets, patterns, bound, self.device, self.capture
+            )
         found = self.plans[key] = BackwardPlan(
             program, reads, Decided(bound.scope, decisions), present
         )
         return found if found.holds(bound.sizes) else None
-
-
-def restricted(graph: Graph, saved: int, absent: frozenset[int]) -> tuple[Graph, tuple[bool, ...]]:
-    """A backward graph without some gradients, and which of its outputs are left; all are where () is given."""
-    return without(graph, saved, absent)[:2] if absent else (graph, ())
-
-
-def plan_backward(
-    graph: Graph,
-    saved_strides: Sequence[Shape],
-    offsets: Sequence[int | None],
-    patterns: Sequence[Pattern],
-    device: int = -1,
-) -> tuple[Plan, tuple[int, ...]]:
-    """The plan of a backward graph, and what it reads.
-
-    Its first inputs are saved values, which lie in the pack where there is an offset; the others are gradients.
-    """
-    inputs = graph.inputs
-    count = len(saved_strides)
-    given = [strides_of(p, v.spec.shape) for p, v in zip(patterns, inputs[count:], strict=True)]
-    strides = dict(zip(inputs, (*saved_strides, *given), strict=True))
-    packed = {v: at for v, at in zip(inputs, offsets, strict=False) if at is not None}
-    values = list(graph.values)
-    _, plan, kept = compile_graph(
-        graph.name, inputs, values, graph.outputs, strides.__getitem__, packed=packed, device=device
-    )
-    order = {v: i for i, v in enumerate(v for v in inputs if v not in packed)}
-    return plan, tuple(order[v] for v in kept)
 
 
 class BoundBackward:
@@ -300,8 +273,11 @@ class BoundBackward:
                 return plan.program.bind(self.bound.sizes), plan.reads, plan.present
         strides = self.bound.numbers(list(self.plan.saved_strides))
         graph, present = restricted(self.graph, len(self.saved), absent)
-        alone, reads = plan_backward(graph, strides, self.offsets, patterns, self.plan.device)
-        return Program(alone), reads, present
+        alone = Bound(Extents(), {}, {}, self.bound.lock)
+        made, reads = plan_backward(
+            graph, strides, self.offsets, patterns, alone, self.plan.device, self.plan.capture
+        )
+        return made.bind({}), reads, present
 
     @cached_property
     def wrt_types(self) -> list[TensorType]:

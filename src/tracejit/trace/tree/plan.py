@@ -242,6 +242,7 @@ class SymbolicTree:
             compiler = TreeCompiler(
                 self.name,
                 self.scope,
+                self.lock,
                 self.symbols.strides,
                 {leaf: needs_of_leaf(leaf) for leaf in leaves},
                 {leaf: _packable(leaf) for leaf in leaves},

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...errors import OutOfMemoryError
-from ...runtime.plan.records import HostCall
 from ..numbers.numbers import Number
 from ..replay.fetching import together
 from .segments import Runner
@@ -132,7 +131,7 @@ def can_be_queued(runner: Runner) -> bool:
     if runner.segment.leaf is not None:
         return False
     plan = runner.program.plan
-    return not plan.refuses and not any(isinstance(item, HostCall) for item in plan.items)
+    return not plan.refuses and not plan.hosts
 
 
 def presumed(root: Runner) -> int:

@@ -5,7 +5,6 @@ Plans are made of symbolic values, once per structure; binding one to the sizes 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +15,8 @@ from ...cuda.arrays import is_on_device, shaped
 from ...extents import Extents
 from ...ir.graph import Graph, Value
 from ...layout import MemoryLayout, contiguous_layout
-from ...passes.pipeline import run_passes
-from ...runtime.plan.plan import Plan, make_plan
+from ...runtime.kept.plans import program_plan
+from ...runtime.kept.task import Task
 from ...runtime.program import Program, ProgramPlan
 from ...runtime.quick import ONE, TUPLE, quick_run
 from ...symbols import Decision
@@ -37,7 +36,7 @@ class SegmentPlan:
     ``pack`` maps values that only a backward pass reads to their offset in the block that holds them all.
     """
 
-    graph: Graph
+    name: str
     program: ProgramPlan
     reads: tuple[int, ...]
     guard_position: int
@@ -132,40 +131,34 @@ def compile_graph(
     statements: Sequence[Value],
     outputs: Sequence[Value],
     strides: Callable[[Value], Shape],
+    scope: Extents,
+    lock: Any,
     pack: Set[Value] = frozenset(),
     packed: Mapping[Value, int] | None = None,
     overwrite: Mapping[Value, Value] | None = None,
     device: int = -1,
     may_refuse: bool = False,
-) -> tuple[Graph, Plan, list[Value]]:
+    capture: bool = False,
+) -> tuple[ProgramPlan, list[Value]]:
     """Optimise and plan a piece; returns also which of ``inputs`` it still reads (packed ones left out).
 
-    ``pack`` are outputs to be packed, ``packed`` inputs with their offsets in a pack; ``overwrite`` maps outputs to
-    inputs whose memory they may take. With ``may_refuse``, its program may find that it cannot serve a call.
+    ``scope`` has the symbols of sizes; whoever plans with it holds ``lock``. ``pack`` are outputs to be packed,
+    ``packed`` inputs with their offsets in a pack; ``overwrite`` maps outputs to inputs whose memory they may take.
+    With ``may_refuse``, its program may find that it cannot serve a call.
     """
-    graph = run_passes(with_inputs(name, inputs, statements, outputs), device=device)
-    used = _used_inputs(graph)
-    kept = [(old, new) for old, new in zip(inputs, graph.inputs, strict=True) if new in used]
-    graph = Graph(name, tuple(new for _, new in kept), graph.body, graph.outputs)
-    offsets = packed or {}
-    given, taken = {old: i for i, (old, _) in enumerate(kept)}, overwrite or {}
-    times = Counter(
-        graph.outputs
-    )  # what turned out to be another output as well has a place of its own
-    plan: Plan = make_plan(
-        graph,
-        [strides(old) for old, _ in kept],
-        {
-            i: given[taken[v]]
-            for i, (v, made) in enumerate(zip(outputs, graph.outputs, strict=True))
-            if taken.get(v) in given and times[made] == 1
-        },
+    offsets, taken = packed or {}, overwrite or {}
+    places = {v: i for i, v in enumerate(inputs)}
+    task = Task(
+        with_inputs(name, inputs, statements, outputs),
+        [strides(v) for v in inputs],
+        {i: places[taken[v]] for i, v in enumerate(outputs) if taken.get(v) in places},
         [i for i, v in enumerate(outputs) if v in pack],
-        {i: offsets[old] for i, (old, _) in enumerate(kept) if old in offsets},
+        {places[v]: at for v, at in offsets.items()},
         device,
         may_refuse,
     )
-    return graph, plan, [old for old, _ in kept if old not in offsets]
+    program, reads = program_plan(task, scope, lock, capture)
+    return program, [inputs[i] for i in reads if inputs[i] not in offsets]
 
 
 def with_inputs(
@@ -197,13 +190,6 @@ def _live(outputs: Sequence[Value], given: dict[Value, Value]) -> set[Value]:
     return live
 
 
-def _used_inputs(graph: Graph) -> set[Value]:
-    used = set(graph.outputs)
-    for value in graph.values:
-        used.update(value.value_operands)
-    return used
-
-
 class TreeCompiler:
     """Plans every segment of a tree of symbolic values."""
 
@@ -213,6 +199,7 @@ class TreeCompiler:
         self,
         name: str,
         scope: Extents,
+        lock: Any,
         strides: Mapping[Value, Shape],
         leaf_needs: Mapping[Leaf, Sequence[Value]],
         packable: Mapping[Leaf, Set[Value]],
@@ -225,7 +212,7 @@ class TreeCompiler:
         )
         self.name = name
         self.device, self.capture = device, capture
-        self.scope = scope
+        self.scope, self.lock = scope, lock
         self.strides = strides
         self.leaf_needs = leaf_needs
         self.packable = packable
@@ -258,13 +245,13 @@ class TreeCompiler:
         inputs = _leaves_of(outputs, positions)
         packable = self.packable.get(segment.leaf, frozenset()) if segment.leaf else frozenset()
         overwrite = overwritable(segment.leaf) if segment.leaf else {}
-        graph, program, kept = self.built(name, segment, inputs, outputs, packable, overwrite)
+        program, kept = self.built(name, segment, inputs, outputs, packable, overwrite)
         slots = program.plan.output_slots
         pack = {v: s.offset for v, s in zip(outputs, slots, strict=True) if s.kind == "pack"}
         outputs = [v for v in outputs if v not in pack]
         after = positions | {v: len(positions) + i for i, v in enumerate(outputs)}
         return SegmentPlan(
-            graph,
+            name,
             program,
             tuple(positions[v] for v in kept),
             _position(segment, after),
@@ -283,7 +270,7 @@ class TreeCompiler:
         outputs: Sequence[Value],
         packable: Set[Value],
         overwrite: Mapping[Value, Value],
-    ) -> tuple[Graph, ProgramPlan, list[Value]]:
+    ) -> tuple[ProgramPlan, list[Value]]:
         """The planned piece; made again only when something else is asked of the segment than last time."""
 
         def strides(value: Value) -> Shape:
@@ -305,20 +292,18 @@ class TreeCompiler:
                     segment.statements,
                     outputs,
                     strides,
+                    self.scope,
+                    self.lock,
                     packable,
                     None,
                     overwrite,
                     self.device,
                     self.may_refuse,
+                    self.capture,
                 )
-            graph, plan, kept = made
-            segment.built = (
-                asked,
-                (graph, ProgramPlan(plan, self.scope, self.capture), kept),
-                decisions,
-            )
+            segment.built = (asked, made, decisions)
         self.decisions.extend(segment.built[2])
-        found: tuple[Graph, ProgramPlan, list[Value]] = segment.built[1]
+        found: tuple[ProgramPlan, list[Value]] = segment.built[1]
         return found
 
 
@@ -360,7 +345,7 @@ def bind_segments(
         else:
             program = found.program.bind(sizes(segment))
             results = Results(program)
-            dump_program(found.graph.name, program)
+            dump_program(found.name, program)
         runner = family[key] = Runner(
             found.program,
             program,
