@@ -87,6 +87,7 @@ class Deferral:
         self.seconds = 0.0  # that eager code takes for what waits
         self.interruptions = 0  # how often that had to be computed before the end
         self.known: dict[Any, _Cost] = {}
+        self.views: dict[Any, tuple[Any, Any] | bool | None] = {}  # how views lie, by what they show and how that lies
         self.lock = renewed_rlock()
 
     def __len__(self) -> int:
@@ -101,11 +102,11 @@ class Deferral:
             return None
         kinds, given, later = found
         if op.is_view:
-            shown = _is_shown(op, given[0].layout, kinds, attributes) if later else None
+            shown = self._shown(op, given[0], kinds, attributes) if later else None
             if shown is None:
                 return None
             if shown:
-                return _placed(self._view(op, operands[0], given, attributes), operands)
+                return _placed(self._view(op, operands[0], given, attributes, shown), operands)
         key = (op, *[type(k) if type(k) in _NUMBERS else k for k in kinds], *attributes.values())
         cost = self.known.get(key)
         if cost is None:
@@ -121,12 +122,32 @@ class Deferral:
         self._wait(block, cost.seconds)
         return _placed(_shown(block), operands)
 
-    def _view(self, op: Op, source: Tensor, given: list[Any], attributes: dict[str, Any]) -> Tensor:
+    def _shown(
+        self, op: Op, source: Deferred, kinds: list[Any], attributes: dict[str, Any]
+    ) -> tuple[Any, Any] | bool | None:
+        """How a view of what is put off lies, and an array without memory that lies so.
+
+        False: it is a copy. None: look at the real one.
+        """
+        array = source.without_memory()
+        key = (op, source.layout, array.strides, *attributes.values())
+        if key in self.views:
+            return self.views[key]
+        found: tuple[Any, Any] | bool | None = _is_shown(op, source.layout, kinds, attributes)
+        if found:
+            meta = op.evaluate([array], attributes)
+            lies = array_layout(meta)
+            found = intern_layout(lies.spec, lies.strides), meta
+        self.views[key] = found
+        return found
+
+    def _view(
+        self, op: Op, source: Tensor, given: list[Any], attributes: dict[str, Any], shown: Any
+    ) -> Tensor:
         """A view of what is put off."""
-        found = op.evaluate([given[0].without_memory()], attributes)
-        lies = array_layout(found)
-        block = Deferred(self, op, given, attributes, intern_layout(lies.spec, lies.strides))
-        block.meta = found
+        layout, meta = shown
+        block = Deferred(self, op, given, attributes, layout)
+        block.meta = meta
         self._wait(block, 0.0)
         out = _shown(block)
         out._become_view(source, op, attributes)

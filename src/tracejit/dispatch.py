@@ -8,7 +8,7 @@ import numpy as np
 
 from .autograd.op_node import OpNode
 from .cuda.arrays import MODULES, device_index, on_device, placed
-from .dtypes import float32, float64, get_default_dtype
+from .dtypes import DType, float32, float64, get_default_dtype
 from .errors import ArgumentError, DeviceError
 from .meta import ANY, META, MetaArray, is_meta, meta_array
 from .modes import MODES
@@ -22,6 +22,8 @@ from .varying import is_varying, plain
 
 _NUMBERS = (bool, int, float)
 _COMPLEX = (complex, np.complexfloating)
+#: Types of options, and of what is in rows of them, that are as they have to be.
+_OURS = frozenset({int, bool, float, str, type(None), DType})
 
 
 def apply(
@@ -115,6 +117,12 @@ def _elsewhere(
 
 def _numbers_of(attributes: dict[str, Any]) -> dict[str, Any]:
     """Options of an op with Python numbers for tensors, on which a recording then depends, and for NumPy's scalars."""
+    for value in attributes.values():
+        kind = type(value)
+        if kind not in _OURS and not (kind is tuple and _OURS.issuperset(map(type, value))):
+            break
+    else:
+        return attributes
     if not any(map(_is_foreign, attributes.values())):
         return attributes
     return {name: _as_numbers(value) for name, value in attributes.items()}

@@ -246,6 +246,38 @@ def part_steps(shape: Shape, index: Any) -> list[tuple[Any, dict[str, Any]]]:
     return _steps(_planned(shape, _items(index)))
 
 
+#: The steps for shapes and indices that were met, which a loop meets again and again.
+_known_steps: dict[Any, list[tuple[Any, dict[str, Any]]]] = {}
+_MOST_KNOWN = 4096
+_INTEGERS = frozenset({int})
+_PLACES = frozenset({int, type(None)})
+
+
+def _basic_steps(shape: Shape, index: Any) -> list[tuple[Any, dict[str, Any]]] | None:
+    """The steps to the view by plain integers, slices, Nones and ``...``; None where there is more in the index."""
+    words: list[Any] = [shape]
+    for item in index if type(index) is tuple else (index,):
+        if type(item) is builtins.slice:
+            bounds = item.start, item.stop, item.step
+            if not _PLACES.issuperset(map(type, bounds)):
+                return None
+            words.append(bounds)
+        elif type(item) is int or item is None or item is Ellipsis:
+            words.append(item)
+        else:
+            return None
+    if not _INTEGERS.issuperset(map(type, shape)):
+        return None
+    key = tuple(words)
+    found = _known_steps.get(key)
+    if found is None:
+        found = _steps(_planned(shape, _items(index)))
+        if len(_known_steps) >= _MOST_KNOWN:
+            _known_steps.clear()
+        _known_steps[key] = found
+    return found
+
+
 @dataclass
 class Target:
     """What index tensors address: a rearranged view, one index along one of its dimensions, and the way back."""
@@ -309,6 +341,11 @@ def getitem(self: Tensor, index: Any) -> Tensor:
     (tensor([1, 2]), tensor([[2, 0],
             [5, 3]]), tensor([4, 5]))
     """
+    basic = _basic_steps(shape_of(self), index)
+    if basic is not None:
+        for op, attributes in basic:
+            self = op(self, **attributes)
+        return self
     plan = read(self, index)
     found = index_tensors(plan)
     view = basic_view(self, plan, bool(found))

@@ -73,6 +73,8 @@ class KeptAlive:
             return  # emptied, and kept
         self.tensors.append(tensor)
         if type(tensor._block) is Deferred:
+            if tensor._base is not None:
+                return  # it will have no memory of its own
             nbytes = tensor._block.layout.nbytes
         else:
             nbytes = tensor.array.nbytes if array is None else array.nbytes
