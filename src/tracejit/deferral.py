@@ -87,7 +87,9 @@ class Deferral:
         self.seconds = 0.0  # that eager code takes for what waits
         self.interruptions = 0  # how often that had to be computed before the end
         self.known: dict[Any, _Cost] = {}
-        self.views: dict[Any, tuple[Any, Any] | bool | None] = {}  # how views lie, by what they show and how that lies
+        self.views: dict[
+            Any, tuple[Any, Any] | bool | None
+        ] = {}  # how views lie, by what they show and how that lies
         self.lock = renewed_rlock()
 
     def __len__(self) -> int:
@@ -96,6 +98,8 @@ class Deferral:
     def take(self, op: Op, operands: tuple[Any, ...], attributes: dict[str, Any]) -> Tensor | None:
         """The result of an operation that is put off; None for one that has to be computed at once."""
         if self.interruptions > MOST_INTERRUPTIONS or not _is_plain_recording():
+            return None
+        if not self.waiting and type(op) is Elementwise and _are_small(operands):
             return None
         found = _taken(operands)
         if found is None:
@@ -180,6 +184,18 @@ class Deferral:
         if MODES.deferral is self:
             MODES.deferral = None
         self.compute()
+
+
+def _are_small(operands: tuple[Any, ...]) -> bool:
+    """Are these tensors of one shape, and numbers, and so few bytes that a result like them is small, too?"""
+    shape, nbytes = None, 0
+    for x in operands:
+        if isinstance(x, Tensor):
+            array = x._array
+            if array is None or (shape is not None and array.shape != shape):
+                return False
+            shape, nbytes = array.shape, nbytes + array.nbytes
+    return 4 * nbytes < LEAST_BYTES
 
 
 def _taken(operands: tuple[Any, ...]) -> tuple[list[Any], list[Any], bool] | None:

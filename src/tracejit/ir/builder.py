@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -169,9 +168,12 @@ class Builder:
 
 def mapped(value: Value, mapping: Mapping[Value, Value]) -> Value:
     """``value`` on the mapped operands; values are immutable, so it is the same one where nothing changes."""
-    operands = tuple([mapping[x] if isinstance(x, Value) else x for x in value.operands])
-    if all(map(operator.is_, operands, value.operands)):
+    for x in value.value_operands:
+        if mapping[x] is not x:
+            break
+    else:
         return value
+    operands = tuple([mapping[x] if isinstance(x, Value) else x for x in value.operands])
     new = Value(value.spec, value.op, operands, value.attributes, line=value.line)
     new.attribute_key = value.attribute_key
     return new

@@ -51,8 +51,12 @@ class Value(OperatorMixin):
         self.attributes = attributes or {}
         self.name = name
         self.line = line
+        for x in operands:
+            if x.__class__ is not Value:
+                operands = tuple([x for x in operands if isinstance(x, Value)])
+                break
         #: The operands that are values (not Python numbers).
-        self.value_operands = tuple([x for x in operands if isinstance(x, Value)])
+        self.value_operands: tuple[Value, ...] = operands  # type: ignore[assignment]
         self.attribute_key: tuple[Any, ...] | None = None  # made when value numbering first asks
 
     def __bool__(self) -> bool:

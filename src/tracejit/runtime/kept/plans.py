@@ -7,6 +7,8 @@ are the same, it is the plan that would have been made.
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import hashlib
 import json
 import logging
@@ -14,6 +16,7 @@ import marshal
 import os
 import platform
 import zlib
+from collections import deque
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -25,6 +28,7 @@ from ...codegen.identity import machine
 from ...dtypes import get_default_dtype
 from ...extents import Extents
 from ...version import __version__
+from ..behind import worker
 from ..blas import find_blas
 from ..counts import COUNTS
 from ..machine_code.store import plan_store
@@ -158,8 +162,25 @@ def _write(key: str, program: ProgramPlan, reads: tuple[int, ...], mark: Mark) -
     except NotKept as reason:
         _log.debug("the plan of %s is not kept: %s", plan.name, reason)
         return
-    text = json.dumps({**found, **encoder.tables()})
-    plan_store().put(key, zlib.compress(text.encode(), 1))
+    _waiting.append((key, {**found, **encoder.tables()}))
+    worker().submit(_put_waiting, _LATER, compiles=False)
+
+
+#: Plans to be written, by key, and how long their bytes may wait, in seconds.
+_waiting: deque[tuple[str, dict[str, Any]]] = deque()
+_LATER = 0.2
+
+
+def _put_waiting() -> None:
+    """Write the plans that wait, at the end of the program at the latest."""
+    with contextlib.suppress(IndexError):
+        while True:
+            key, found = _waiting.popleft()
+            text = json.dumps(found, separators=(",", ":"))
+            plan_store().put(key, zlib.compress(text.encode(), 1))
+
+
+atexit.register(_put_waiting)
 
 
 def _plain_words(words: list[Any], encoder: Encoder) -> list[list[int]]:
@@ -191,6 +212,9 @@ def _read(
 ) -> tuple[ProgramPlan, tuple[int, ...]] | None:
     """The plan that is kept under a key; None where there is none."""
     data = plan_store().get(key)
+    if data is None and _waiting:
+        _put_waiting()
+        data = plan_store().get(key)
     if data is None:
         return None
     found = json.loads(zlib.decompress(data))

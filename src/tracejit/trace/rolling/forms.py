@@ -144,6 +144,18 @@ class Seen:
     evidence: Evidence = field(default_factory=Evidence)
     forms: Forms = field(default_factory=Forms)
 
+    def state(self) -> tuple[Any, ...]:
+        """Something that differs once more has been seen that matters.
+
+        >>> seen = Seen()
+        >>> before = seen.state()
+        >>> seen.evidence.varying.add(("model.py", 3))
+        >>> seen.state() == before
+        False
+        """
+        forms = [(id(form), len(form.examples)) for form in list(self.forms.known.values())]
+        return len(self.evidence.varying), forms
+
 
 def guess(examples: Sequence[Example], given: tuple[int, ...]) -> list[int] | None:
     """The sizes of statements for ``given`` sizes of inputs, as far as they follow from examples.

@@ -42,6 +42,9 @@ def roll_tree(
     if leaf is None or leaf.straight is not None:
         return False
     seen.evidence.note(root.statements)
+    known = (len(root.statements), *seen.state())
+    if leaf.looked_through == known:
+        return False
     inputs, kept = signature.builder.inputs, leaf.graph.outputs
     found = seen.forms.roll(inputs, root.statements, kept)
     leaf.formed = found is not None
@@ -50,6 +53,7 @@ def roll_tree(
             return False
         found = _rolled(root.statements, leaf, signature, seen.evidence)
         if found is None:
+            leaf.looked_through = known
             return False
         seen.forms.note(inputs, found, kept)
     statements, mapping = list(found.statements), found.mapping

@@ -44,6 +44,7 @@ class Leaf:
     site: Any = None
     straight: Any = None  # statements, recording and graph as they were before loops were rolled
     formed: bool = False  # was it rolled by the form of longer recordings?
+    looked_through: Any = None  # what was known when no loops were found in it
     calls: int = 0
 
     @cached_property
