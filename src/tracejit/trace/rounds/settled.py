@@ -184,10 +184,12 @@ class Settled:
         """What is answered while this stands there; comparing must never break the run that is recorded."""
         if not self.live:
             return False
-        answers: list[bool] = []
-        with self.recorder.careful("a round of a loop"):
-            answers.append(question(*things))
-        return answers == [True]
+        try:
+            return question(*things)
+        except Exception as error:  # noqa: BLE001  (the run goes on, and is not recorded)
+            reason = f"a round of a loop could not be recorded ({type(error).__name__}: {error})"
+            self.recorder.unsupported(reason)
+            return False
 
     def wrote(self, tensor: Tensor, new: Tensor) -> bool:
         """Is this what was written to in the known round?"""
@@ -229,7 +231,8 @@ class Settled:
         self.place[id(known.out)] = out
         found = Ran(op, [*operands], attributes, out, known.line, known.grad, shown)
         self.now.append(found)
-        if out.spec.nbytes >= LARGE:
+        array = out._array
+        if (out.spec.nbytes if array is None else array.nbytes) >= LARGE:
             self.let_go()
         return True
 
