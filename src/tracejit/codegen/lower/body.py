@@ -3,8 +3,8 @@
 The lines of a body, printed for one element, are read back as instructions; stack slots and calls of library functions
 are resolved. Each result is then uniform (the same in every round), linear (the counter and something uniform),
 stepping (as linear, but by any uniform number from round to round), the address of one element after the other, the
-place of elements that lie further apart, a place in a table of constants, or of one element: of lanes, once several
-elements go together.
+place of elements that lie further apart or anywhere, a place in a table of constants, or of one element: of lanes,
+once several elements go together.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from tracejit.codegen.lower.anywhere import hangs_on_memory, with_lookups
 from tracejit.codegen.lower.instructions import Instruction, NotWidened, read, with_calls_inline
 from tracejit.codegen.lower.primitives import SUBSTITUTES
 from tracejit.codegen.lower.schedule import scheduled
-from tracejit.codegen.lower.steps import BITS, Stepped, Windows, step_of
+from tracejit.codegen.lower.steps import BITS, Stepped, Windows, counting, step_of
 
 __all__ = ["BITS", "NEUTRAL", "Body", "Carried", "Loop", "body_of"]
 
@@ -67,12 +68,14 @@ class Body:
     instructions: list[Instruction]
     carried: list[Carried]
     definitions: dict[str, Instruction] = field(default_factory=dict)
-    #: "linear", "stepping", "address", "stepped", "place", "table" or "lanes"; what is not here is uniform.
+    #: "linear", "stepping", "address", "stepped", "place", "anywhere", "table" or "lanes"; all else is uniform.
     kinds: dict[str, str] = field(default_factory=dict)
     #: Where the elements of addresses lie that are a few steps apart.
     steps: dict[str, Stepped] = field(default_factory=dict)
     #: Truths of lanes; where all hold, the instructions compute what they should.
     checks: list[str] = field(default_factory=list)
+    #: Truths of lanes, any of which ends the program.
+    exits: list[str] = field(default_factory=list)
     _spelled: dict[str, str] = field(default_factory=dict)
 
     def kind(self, ref: str) -> str:
@@ -92,7 +95,7 @@ class Body:
 
     def memory_types(self) -> list[str]:
         """The types of what lanes read, write and carry, and of all numbers with a fraction."""
-        moves = [i for i in self.instructions if i.opcode in ("load", "store")]
+        moves = [i for i in self.instructions if i.opcode in ("load", "gather", "store")]
         if any(i.type == "i1" for i in moves):
             raise NotWidened("truth values in memory, where LLVM packs them")
         # What all lanes read is one number, such as the start of a row, whatever its type.
@@ -156,6 +159,8 @@ class Body:
         """
         choices = [i for i in self.instructions if i.opcode == "usually"]
         choices = [i for i in choices if self.kind(i.operands[0]) == "lanes"]
+        if self.exits and self.reads_what_it_stored():
+            raise NotWidened("what was stored is read again, and checked")
         if not choices or self.reads_what_it_stored():
             return self
         names: dict[str, str] = {}
@@ -166,7 +171,7 @@ class Body:
         left = [i.renamed(names) for i in self.instructions if i.result not in taken]
         checks = list(dict.fromkeys(names.get(c.operands[0], c.operands[0]) for c in choices))
         carried = [replace(c, last=names.get(c.last, c.last)) for c in self.carried]
-        wanted = {*checks, *(c.last for c in carried)}
+        wanted = {*checks, *self.exits, *(c.last for c in carried)}
         needed = []
         for instruction in reversed(left):
             made = instruction.result
@@ -221,6 +226,7 @@ def body_of(loop: Loop, text_of: Callable[[str], str], lacking: Iterable[str]) -
     """
     body = _resolved(loop, text_of, {f"llvm.{name}": SUBSTITUTES[name] for name in lacking})
     _classify(body, loop)
+    with_lookups(body)
     others, lanes = _apart(body, body.instructions)
     body.instructions = others + scheduled(lanes, loop.interleave)
     return body
@@ -349,7 +355,8 @@ def _kind(body: Body, instruction: Instruction, stored: set[str]) -> str:
     if instruction.opcode == "getelementptr":
         if instruction.operands[0].startswith("@"):  # a table of constants
             return "table" if kinds[1] != "uniform" else "uniform"
-        if instruction.operands[0] in body.definitions or kinds[1] == "lanes":
+        root, place = instruction.operands
+        if root in body.definitions or (kinds[1] == "lanes" and not hangs_on_memory(body, place)):
             raise NotWidened("elements here and there")
         return _ADDRESSES[kinds[1]]
     if instruction.opcode == "store":
@@ -358,12 +365,17 @@ def _kind(body: Body, instruction: Instruction, stored: set[str]) -> str:
         return "lanes"
     if instruction.opcode == "load":
         pointer = body.definitions.get(instruction.operands[0])
-        if kinds[0] == "uniform" and pointer is not None and pointer.operands[0] in stored:
+        fixed = kinds[0] in ("uniform", "anywhere")
+        if fixed and pointer is not None and pointer.operands[0] in stored:
             raise NotWidened("an element that is read and may be written")
         return "uniform" if kinds[0] == "uniform" else "lanes"
     if all(kind == "uniform" for kind in kinds):
         return "uniform"
-    return _counting(instruction, kinds) if instruction.type == "i64" else "lanes"
+    return (
+        counting(instruction.opcode, instruction.operands, kinds)
+        if instruction.type == "i64"
+        else "lanes"
+    )
 
 
 def _stepped(body: Body, instruction: Instruction, counter: str) -> str:
@@ -379,17 +391,4 @@ def _stepped(body: Body, instruction: Instruction, counter: str) -> str:
     return "stepped"
 
 
-_ADDRESSES = {"uniform": "uniform", "linear": "address", "stepping": "place"}
-
-
-def _counting(instruction: Instruction, kinds: Sequence[str]) -> str:
-    """What arithmetic with the counter gives."""
-    moved = instruction.opcode == "add" and sorted(kinds) == ["linear", "uniform"]
-    if moved or (instruction.opcode == "sub" and kinds == ["linear", "uniform"]):
-        return "linear"
-    if "lanes" in kinds or (instruction.opcode == "sub" and kinds == ["uniform", "linear"]):
-        return "lanes"  # backwards is what LLVM does better: it turns registers round
-    if instruction.opcode == "mul" and "1" in instruction.operands:
-        return kinds[1 - instruction.operands.index("1")]
-    scaled = instruction.opcode == "mul" and "uniform" in kinds
-    return "stepping" if scaled or instruction.opcode in ("add", "sub") else "lanes"
+_ADDRESSES = {"uniform": "uniform", "linear": "address", "stepping": "place", "lanes": "anywhere"}

@@ -1,7 +1,7 @@
 """Straight-line LLVM text as instructions: what `FunctionLowering` prints, read back to be printed for vectors.
 
-Only what the lowering prints itself is read, one line each. Anything else (labels, branches, vectors, calls of the C
-library) raises `NotWidened`.
+Only what the lowering prints itself is read, one line each, and checks that end the program, four lines each. Anything
+else (labels, branches, vectors, calls of the C library) raises `NotWidened`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,15 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import count
 
-__all__ = ["Instruction", "NotWidened", "Spelling", "is_literal", "read", "with_calls_inline"]
+__all__ = [
+    "FAILED",
+    "Instruction",
+    "NotWidened",
+    "Spelling",
+    "is_literal",
+    "read",
+    "with_calls_inline",
+]
 
 #: A scalar type as it is spelled, perhaps for several lanes.
 Spelling = Callable[[str], str]
@@ -29,6 +37,9 @@ _CASTS = frozenset(
 
 _USUAL = frozenset(["usually_f32", "usually_f64", "usually_u64"])
 
+_ENDED = re.compile(r"  br i1 (\S+), label %(\S+), label %(\S+)")
+#: What a kernel does that cannot serve its input.
+FAILED = "  ret i32 1"
 _ASSIGNED = re.compile(r"  (%\S+) = (\w+) (.*)")
 _STORED = re.compile(r"  store (\S+) (\S+), ptr (%\S+)")
 _TWO = re.compile(r"((?:[a-z]+ )*)([a-z]+\d*) (\S+), (\S+)")
@@ -108,7 +119,22 @@ def read(lines: Iterable[str]) -> list[Instruction]:
     >>> read(["  %t.2 = fadd reassoc float %t.1, %x"])[0].operands
     ('%t.1', '%x')
     """
-    return [_read(line) for line in lines]
+    pending = list(lines)[::-1]
+    found = []
+    while pending:
+        line = pending.pop()
+        ended = _ENDED.fullmatch(line)
+        found.append(_read(line) if ended is None else _end(line, ended, pending))
+    return found
+
+
+def _end(line: str, ended: re.Match[str], pending: list[str]) -> Instruction:
+    """A branch around a return, which is a check: what fails it ends the program."""
+    truth, then, after = ended.groups()
+    block = [pending.pop() for _ in range(min(3, len(pending)))]
+    if block != [f"{then}:", FAILED, f"{after}:"]:
+        raise NotWidened(line)
+    return Instruction("", "exit", "i1", ("i1",), (truth,))
 
 
 def _read(line: str) -> Instruction:

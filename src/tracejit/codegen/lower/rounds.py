@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from tracejit.codegen.lower.anywhere import load_anywhere
 from tracejit.codegen.lower.body import BITS, Body
 from tracejit.codegen.lower.instructions import Instruction, Spelling, is_literal
 from tracejit.codegen.lower.places import load_places, store_places
@@ -145,6 +146,7 @@ class Rounds:
         #: Pointers whose elements are written past the caches, and the metadata that says so.
         self.streamed: dict[str, str] = {}
         self.values: dict[str, list[str]] = {}
+        self.masks: dict[object, str] = {}  # of lanes in which some checks hold
         self.linears: dict[str, str] = {}
         self.addresses: dict[tuple[str, int], str] = {}
         self.left = ""  # how many elements, of the type of the mask's numbers
@@ -157,7 +159,7 @@ class Rounds:
         """Print all that has lanes, and what a masked round carries; what is stored only where there are no checks."""
         for instruction in self.body.instructions:
             if not instruction.result:
-                if not self.body.checks:
+                if not self.guarded:
                     self._store(instruction)
             elif self.body.kind(instruction.result) == "lanes":
                 self.values[instruction.result] = [
@@ -174,10 +176,36 @@ class Rounds:
                 chosen[carried.last] = [self.printer.emit(self.lines, text)]
             self.values.update(chosen)
 
+    @property
+    def guarded(self) -> bool:
+        """Is anything checked before something is stored?"""
+        return bool(self.body.checks or self.body.exits)
+
+    def holds(self, ends: Sequence[str], part: int) -> str:
+        """The lanes of a part that hold an element, and in which nothing ends the program; a mask."""
+        key = (*ends, part)
+        if key not in self.masks:
+            truths, mask = self.printer.spell("i1"), self.mask
+            true = all_lanes("i1", "true", self.lanes)
+            for end in ends:
+                fine = self.printer.emit(
+                    self.lines, f"xor {truths} {self.values[end][part]}, {true}"
+                )
+                if mask is not None:
+                    fine = self.printer.emit(self.lines, f"and {truths} {mask}, {fine}")
+                mask = fine
+            self.masks[key] = true if mask is None else mask
+        return self.masks[key]
+
     def check(self) -> str:
         """Print whether all checks hold in all lanes that hold an element."""
-        printer, refs = self.printer, [x for c in self.body.checks for x in self.values[c]]
-        every, truths = refs[0], printer.spell("i1")
+        printer, truths = self.printer, self.printer.spell("i1")
+        refs = [x for c in self.body.checks for x in self.values[c]]
+        for end in self.body.exits:
+            for ref in self.values[end]:
+                true = all_lanes("i1", "true", self.lanes)
+                refs.append(printer.emit(self.lines, f"xor {truths} {ref}, {true}"))
+        every = refs[0]
         for ref in refs[1:]:
             every = printer.emit(self.lines, f"and {truths} {every}, {ref}")
         if self.mask is not None:
@@ -239,6 +267,8 @@ class Rounds:
         printer = self.printer
         if instruction.opcode == "load":
             return self._load(instruction, part)
+        if instruction.opcode == "gather":
+            return load_anywhere(self, instruction, part)
         operands = [
             self.operand(operand, type_, part)
             for operand, type_ in zip(instruction.operands, instruction.types, strict=True)

@@ -350,3 +350,16 @@ def _shuffled(rounds: Rounds, type_: str, a: str, b: str, lanes: list[int]) -> s
     vector = rounds.printer.spell(type_)
     text = f"shufflevector {vector} {a}, {vector} {b}, <{rounds.lanes} x i32> <{numbers}>"
     return rounds.printer.emit(rounds.lines, text)
+
+
+def counting(opcode: str, operands: Sequence[str], kinds: Sequence[str]) -> str:
+    """What arithmetic with the counter gives."""
+    moved = opcode == "add" and sorted(kinds) == ["linear", "uniform"]
+    if moved or (opcode == "sub" and kinds == ["linear", "uniform"]):
+        return "linear"
+    if "lanes" in kinds or (opcode == "sub" and kinds == ["uniform", "linear"]):
+        return "lanes"  # backwards is what LLVM does better: it turns registers round
+    if opcode == "mul" and "1" in operands:
+        return kinds[1 - operands.index("1")]
+    scaled = opcode == "mul" and "uniform" in kinds
+    return "stepping" if scaled or opcode in ("add", "sub") else "lanes"

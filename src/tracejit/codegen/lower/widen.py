@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from tracejit.codegen.lower.body import BITS, Body, Loop, body_of
 from tracejit.codegen.lower.carried import IN_TURN, CarriedLanes, is_sum
-from tracejit.codegen.lower.instructions import Instruction, NotWidened, is_literal
+from tracejit.codegen.lower.instructions import FAILED, Instruction, NotWidened, is_literal
 from tracejit.codegen.lower.rounds import Rounds, Target
 
 __all__ = ["Loop", "NotWidened", "widened"]
@@ -74,6 +74,8 @@ def widened(
         if body.carried:
             raise NotWidened("folds of small numbers that lie apart")
         printer.one_by_one = True
+    if body.exits and (printer.one_by_one or lanes == 1):
+        raise NotWidened("checks of elements that are done one by one")
     return printer.lines()
 
 
@@ -128,8 +130,10 @@ class _VectorLoop(CarriedLanes):
             ends[f"%{name}.tail.usual"] = [tail.values[c.last][0] for c in self.usual.carried]
             so_far = [tail.values[c.first][0] for c in self.usual.carried]
         rest = self._rest(so_far, first != "rest")
-        ends[f"%{name}.rest"] = [rest.values[c.last][0] for c in self.body.carried]
-        end = [f"{name}.end:"]
+        last = f"%{name}.rest.usual" if rest.guarded else f"%{name}.rest"
+        ends[last] = [rest.values[c.last][0] for c in self.body.carried]
+        end = [f"{name}.failed:", FAILED] if self.body.exits else []
+        end.append(f"{name}.end:")
         sums = self.meetings(end, ends)
         self.fold_lanes(end, sums)
         end += [f"  br label %{name}.done", f"{name}.done:"]
@@ -140,7 +144,7 @@ class _VectorLoop(CarriedLanes):
         """Where the rounds of main stopped, and what they left in every part of what is carried."""
         stop = f"%{self.name}.stop"
         usual = [mains[0].values[carried.last] for carried in self.usual.carried]
-        if not self.usual.checks:
+        if not mains[0].guarded:
             return stop, usual
         blocks = [f"%{self.name}.{which}" for which in ("main", "stream")[: len(mains)]]
         ends = [f"{block}.usual" for block in blocks]
@@ -262,7 +266,7 @@ class _VectorLoop(CarriedLanes):
         if after_tail:
             origin = (f"%{self.name}.tail.i", f"%{self.name}.tail")
         ends = (*origin, self.loop.stop, "end")
-        self._finish(rounds, "rest", [[start] for start in starts], step, ends)
+        self._finish(rounds, "rest", [[start] for start in starts], step, ends, "failed")
         return rounds
 
     def _finish(
@@ -287,7 +291,7 @@ class _VectorLoop(CarriedLanes):
             ]
         rounds.run()
         last_block = block
-        if rounds.body.checks:
+        if rounds.guarded:
             last_block = f"{block}.usual"
             holds = rounds.check()
             rounds.lines.append(
