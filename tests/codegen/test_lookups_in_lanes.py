@@ -123,7 +123,7 @@ def test_sums_of_what_is_looked_up(count: int) -> None:
 def test_a_table_of_a_table() -> None:
     first, second = tj.tensor(np.random.default_rng(0).integers(0, 90, 40)), tj.rand(90)
     at = tj.tensor(np.random.default_rng(1).integers(0, 40, 100))
-    f = tj.compile(lambda at: (second[first[at]] * 3), strict=True)
+    f = tj.compile(lambda at: second[first[at]] * 3, strict=True)
     for _ in range(3):
         found = f(at)
     assert found.tolist() == (second[first[at]] * 3).tolist()

@@ -11,7 +11,7 @@ import pytest
 import tracejit as tj
 from tracejit.ops.namespace import wide
 from tracejit.ops.op import lookup
-from tracejit.ops.printed import PRINTED
+from tracejit.ops.printed import PRINTED, divided
 from tracejit.runtime.eager import printed
 
 COUNT = 70_000
@@ -97,7 +97,8 @@ def test_other_layouts_small_arrays_and_whole_numbers_are_left_to_numpy(monkeypa
     assert x.T.sign().sum() == 120_000
     assert (x % x[:1]).sum() == 0
     assert x[:10].sign().sum() == 4_000
-    assert (x.long() % 2).sum() == 120_000
+    assert (x.long() + 2).sum() == 360_000
+    assert (x.long().T % 2).sum() == 120_000
     monkeypatch.setattr(tj.config, "disabled", True)
     assert x.sign().sum() == 120_000
 
@@ -110,3 +111,32 @@ def test_half_precision_becomes_single_by_a_kernel(monkeypatch):
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, wanted)
     np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
+
+
+@pytest.mark.parametrize("name", ["floor_divide", "remainder", "fmod"])
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "i4", "i8", "u2", "u4", "u8"])
+def test_divisions_of_whole_numbers_are_numpys(
+    name: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(printed, "PATIENCE", 0)
+    op: Any = lookup(name)
+    rng = np.random.default_rng(len(name))
+    info = np.iinfo(dtype)
+    edges = np.array([info.min, info.min + 1, info.max, info.max - 1, 1, 2, 3, 7, 0], dtype)
+    x = rng.integers(info.min, info.max, printed.LEAST, np.dtype(dtype), endpoint=True)
+    y = rng.integers(info.min, info.max, printed.LEAST, np.dtype(dtype), endpoint=True)
+    x[:81], y[:81] = np.repeat(edges, 9), np.tile(edges, 9)
+    y[::5] = edges[5]
+    y[2::7] = (y[2::7] % 11).astype(dtype)
+    if info.min < 0:
+        y[3::7] = -1
+    y[y == 0] = 1
+    made = divided(op, x, y)
+    assert (made is None) is (dtype in ("u2", "u4", "u8"))
+    with np.errstate(all="ignore"):
+        if made is not None:
+            np.testing.assert_array_equal(made, getattr(np, name)(x, y))
+        np.testing.assert_array_equal(op.body(x, y), getattr(np, name)(x, y))
+    y[-1] = 0
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        op.body(x, y)

@@ -228,12 +228,12 @@ _COMPARISONS: dict[type[ast.cmpop], str] = {
 _templates: dict[Any, str | None] = {}
 
 
-def _template(value: Value, dtypes_read: tuple[DType, ...]) -> str | None:
+def _template(value: Value, dtypes_read: tuple[DType, ...], safe: bool = False) -> str | None:
     """``value``'s expression with ``{0}``, ``{1}``, ... for its operands, made once per kind; None when it has none."""
     op = value.op
     assert isinstance(op, Elementwise)
     infos = tuple([operand_info(x.spec if isinstance(x, Value) else x) for x in value.operands])
-    safe = _cannot_fail(value)
+    safe = safe or _cannot_fail(value)
     key = (op, infos, dtypes_read, safe, *value.attributes.values(), dtypes.get_default_dtype())
     if key not in _templates:
         try:
@@ -275,9 +275,14 @@ def _written(
     return rounded(text, result)
 
 
-def elementwise_expression(value: Value, texts: Sequence[tuple[str, DType]]) -> str:
-    """``value``'s expression over operand texts of the given dtypes, in the dtype of the result."""
-    template = _template(value, tuple([dtype for _, dtype in texts]))
+def elementwise_expression(
+    value: Value, texts: Sequence[tuple[str, DType]], safe: bool = False
+) -> str:
+    """``value``'s expression over operand texts of the given dtypes, in the dtype of the result.
+
+    With ``safe``, it is known that no element is refused.
+    """
+    template = _template(value, tuple([dtype for _, dtype in texts]), safe)
     assert template is not None, f"{value} has no scalar expression"
     return template.format(*[text for text, _ in texts])
 
@@ -307,8 +312,8 @@ def _called(expression: str) -> tuple[str, ...]:
     )
 
 
-def printable(value: Value) -> bool:
-    """Can a kernel compute this value?"""
+def printable(value: Value, safe: bool = False) -> bool:
+    """Can a kernel compute this value? Perhaps only where it is ``safe`` that no element is refused."""
     op = value.op
     if has_complex(value):
         return False
@@ -319,7 +324,7 @@ def printable(value: Value) -> bool:
     if not isinstance(op, Elementwise) or op.scalar is None:
         return False
     read = tuple([operand_info(x.spec if isinstance(x, Value) else x)[0] for x in value.operands])
-    return _template(value, read) is not None
+    return _template(value, read, safe) is not None
 
 
 def has_complex(value: Value) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..dtypes import float8_e4m3fn
 from ..modes import MODES
-from . import powers, remainders
+from . import powers, printed, remainders
 from . import promotion as p
 from .comparison import eq as eq
 from .comparison import isnan as isnan
@@ -187,7 +187,7 @@ def _pow_grad_exponent(g: Any, out: Any, x: Any, y: Any) -> Any:
 )
 def floor_divide(x: Array, y: Array) -> Array:
     """The floor of x / y; integer division by zero raises."""
-    return _divided("floor_divide", x, y)
+    return _divided(floor_divide, x, y)
 
 
 @elementwise(
@@ -211,7 +211,7 @@ def trunc_divide(x: Array, y: Array) -> Array:
 )
 def remainder(x: Array, y: Array) -> Array:
     """x modulo y, with the sign of y; integer modulus by zero raises."""
-    return _divided("remainder", x, y)
+    return _divided(remainder, x, y)
 
 
 @elementwise(
@@ -222,14 +222,18 @@ def remainder(x: Array, y: Array) -> Array:
 )
 def fmod(x: Array, y: Array) -> Array:
     """x modulo y, with the sign of x; integer modulus by zero raises."""
-    return _divided("fmod", x, y)
+    return _divided(fmod, x, y)
 
 
-def _divided(name: str, x: Array, y: Array) -> Array:
-    if x.dtype.kind in "iu" and x.size and not y.all():
+def _divided(op: Any, x: Array, y: Array) -> Array:
+    """The result of one of NumPy's divisions, whose name is the op's."""
+    whole, n = x.dtype.kind in "iu", xp(x, y)
+    if whole and x.size and not y.all():
         raise RuntimeError("ZeroDivisionError")
-    n = xp(x, y)
-    return getattr(n, name)(x, y) if n is np else remainders.on_device(n, name, x, y)
+    if n is not np:
+        return remainders.on_device(n, op.name, x, y)
+    found = printed.divided(op, x, y) if whole else None
+    return getattr(np, op.name)(x, y) if found is None else found
 
 
 # --- extremes and signs -------------------------------------------------------------------------

@@ -53,6 +53,8 @@ def write_elementwise(
 ) -> Function | None:
     """``out[i] = op(x0[i], x1[i], ...)``, where ``single`` operands have one element; None if it has no expression.
 
+    Whole numbers are not divided by zero: who calls it has looked.
+
     >>> from tracejit.dtypes import float32
     >>> from tracejit.ops.limits import clamp_max
     >>> found = write_elementwise(clamp_max, [float32, float32], [False, True], {}, float32)
@@ -70,11 +72,12 @@ def write_elementwise(
         texts.append((f"v{number}" if one else found, kind))
         operands.append(Value(TensorType(() if one else (2,), kind), None, (), {}))
     value = Value(TensorType((2,), dtype), op, tuple(operands), attributes)
-    if not scalar.printable(value):
+    if not scalar.printable(value, safe=True):
         return None
     text.parameter("out", f"{scalar.storage_type(dtype)}*", Number(len(kinds)))
     text.add(1, "for i in range(lo, hi):")
-    text.add(2, f"out[i] = {scalar.store(scalar.elementwise_expression(value, texts), dtype)}")
+    found = scalar.elementwise_expression(value, texts, safe=True)
+    text.add(2, f"out[i] = {scalar.store(found, dtype)}")
     kernel = "_".join(["k", op.name, *[kind.short for kind in kinds], "all"])
     source = text.source(kernel, f"{op.name} of every element")
     return Function(kernel, source, tuple(text.parameters.values()), 0, _GRAIN)
