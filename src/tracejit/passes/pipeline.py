@@ -12,6 +12,7 @@ from time import perf_counter
 from .. import config
 from ..ir.graph import Graph
 from .draws_inside import draws_inside
+from .extremes import extremes
 from .loops.optimize import optimize_loops
 from .products.complex_parts import complex_parts
 from .products.dots import dots
@@ -65,6 +66,7 @@ PASSES = (
     Pass("complex_parts", complex_parts, final=True, host=True),
     Pass("half_sums", half_sums, final=True),
     Pass("half_products", half_products, final=True, host=True),
+    Pass("extremes", extremes, final=True, host=True),
     Pass("loops", optimize_loops, final=True),
     Pass("transposed_products", transposed_products, final=True),
     Pass("patches", patches, final=True, host=True),

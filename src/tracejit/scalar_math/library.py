@@ -27,6 +27,7 @@ from tracejit.scalar_math import (
     primitives,
     quarter_turns,
     random,
+    ranks,
     remainders,
     special,
     trigamma,
@@ -66,6 +67,7 @@ _MODULES = (
     lengths,
     half,
     random,
+    ranks,
     unfused,
     usual,
 )

@@ -171,7 +171,8 @@ def _write_partials(writer: Writer, columns: Columns) -> Function:
         text.add(2, f"for i{first_axis} in range(first, {rest}, {lanes}):")
         text.add(3, f"for i{inner} in range(start, wide):")
         _points_of_rows(writer, cells, [f"i{first_axis}"], 4)
-    if len(nest.reduced) == 1 and len(writer.group.values) <= SHORT:
+    each = sum(level == FULL for level in writer.group.level.values())
+    if len(nest.reduced) == 1 and each <= SHORT:
         text.add(2, f"several = last - (last - {rest}) % {ROWS}")
         text.add(2, f"for i{first_axis} in range({rest}, several, {ROWS}):")
         rows = [f"i{first_axis}"] + [f"i{first_axis}_{n}" for n in range(1, ROWS)]
