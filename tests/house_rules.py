@@ -39,7 +39,7 @@ LAYERS: dict[str, int] = {
     **dict.fromkeys(("lengths", "plain_number", "symbols"), 0),
     "cuda": 0,
     **dict.fromkeys(("ops", "scalar_math"), 1),
-    **dict.fromkeys(("ir", "tensor", "autograd", "dispatch"), 2),
+    **dict.fromkeys(("ir", "tensor", "autograd", "dispatch", "steps", "steps_text"), 2),
     **dict.fromkeys(
         (
             "tensor_core",

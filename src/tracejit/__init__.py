@@ -43,6 +43,7 @@ from . import (
 from . import dispatch as _dispatch  # noqa: F401  (opens the door every op goes through)
 from . import ops as _ops
 from . import paths as _paths  # noqa: F401  (makes the module paths that PyTorch has)
+from . import steps as _steps  # noqa: F401  (remembers what functions do)
 from .absent import (
     SymBool,
     SymFloat,

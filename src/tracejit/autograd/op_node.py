@@ -58,22 +58,36 @@ class OpNode(Node):
             edges.append(edge)
         if not wanted and not ends:
             return
-        node = _new(cls)
-        node.op = op
-        node.attributes = attributes
-        node.operands = tuple(types)
-        node.out_type = out.spec
         saved: dict[str, Any] = {}
         for name, position in op.saves(tuple(wanted)):
             x = out if position < 0 else operands[position]
             saved[name] = SavedTensor(x, position < 0) if hasattr(x, "_edge") else x
-        node.saved = saved
-        node.edges = tuple(edges)
-        node.sequence = next_number()  # as __init__ does, without the call
+        node = cls.made(op, attributes, tuple(types), out.spec, saved, tuple(edges))
         if MODES.anomaly is not None:
             MODES.anomaly.remember(node)
         out._requires_grad = True
         out._grad_fn = node
+
+    @classmethod
+    def made(
+        cls,
+        op: Op,
+        attributes: dict[str, Any],
+        operands: tuple[Any, ...],
+        out_type: Any,
+        saved: dict[str, Any],
+        edges: tuple[Edge | None, ...],
+    ) -> OpNode:
+        """The node with these fields, and the next number."""
+        node = _new(cls)
+        node.op = op
+        node.attributes = attributes
+        node.operands = operands
+        node.out_type = out_type
+        node.saved = saved
+        node.edges = edges
+        node.sequence = next_number()  # as __init__ does, without the call
+        return node
 
     def name(self) -> str:
         """PyTorch's name of the node where it has this op."""

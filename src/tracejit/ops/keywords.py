@@ -63,6 +63,8 @@ def _parameters(target: Callable[..., Any]) -> tuple[frozenset[str], str | None]
 
     Read from the code where that says it all: `inspect.signature` of every function took a twentieth of the import.
     """
+    while type(target) is FunctionType and target.__dict__.keys() == {"__wrapped__"}:
+        target = target.__dict__["__wrapped__"]
     if type(target) is FunctionType and not target.__dict__:
         code = target.__code__
         count = code.co_argcount + code.co_kwonlyargcount

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -123,7 +123,7 @@ class Elementwise(Op):
             key += attributes.values()
         found = self._conversions.get(tuple(key))
         if found is None:
-            found = self._conversions[tuple(key)] = self._convert(operands, attributes)
+            found = self._conversions[tuple(key)] = self.conversions(operands, attributes)
         conversions, kind = found
         before = ignore()
         try:
@@ -169,7 +169,9 @@ class Elementwise(Op):
         """Does the body take long for every element: a library's function, or a remainder?"""
         return self.scalar is None or self.scalar.startswith(_REMAINDERS)
 
-    def _convert(self, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]) -> _Found:
+    def conversions(
+        self, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]
+    ) -> _Found:
         """How operands of these types become arrays of the dtypes computed in, and the dtype of the result."""
         compute, dtype = self.types(tuple(map(operand_info, operands)), attributes)
         steps = enumerate(map(_conversion, operands, compute))
@@ -248,6 +250,7 @@ class Reduction(Op):
     result_dtype: Callable[[DType], DType]
     check: Callable[[TensorType, Mapping[str, Any]], None] | None = None
     _results: dict[Any, Any] = field(default_factory=dict, repr=False)
+    _accepted: dict[Any, None] = field(default_factory=dict, repr=False)
 
     def infer(
         self, operands: Sequence[TensorType | Scalar], attributes: Mapping[str, Any]
@@ -263,9 +266,7 @@ class Reduction(Op):
         """The eager meaning on arrays."""
         x: Array = operands[0]
         if self.check is not None or isinstance(x, (bool, int, float)):
-            kind = _tensor_operand(self, _type_of(x))
-            if self.check is not None:
-                self.check(kind, attributes)
+            _check(self, self._accepted, operands, attributes)
         before = ignore()
         try:
             result = self.body(x, **attributes)
@@ -320,7 +321,7 @@ class Movement(Op):
     write: Callable[..., Any] | None = None
     _accepted: _Accepted = field(default_factory=dict, repr=False)
 
-    @property
+    @cached_property  # asked in every call
     def is_view(self) -> bool:  # type: ignore[override]
         """Does the result alias the operand's storage?"""
         return self.strides is not None

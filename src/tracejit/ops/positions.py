@@ -15,8 +15,9 @@ from ..types import Shape, TensorType
 from .namespace import xp
 from .table import Array
 
-#: Elements whose places are worked out at a time.
-_TOGETHER = 1 << 14
+#: Elements whose places are worked out at a time, and fewest that this pays for.
+_TOGETHER, _FEWEST = 1 << 14, 1 << 11
+_PLACES = np.dtype(np.int64)
 
 
 class OutOfRangeError(DimensionError, RuntimeError):
@@ -35,7 +36,9 @@ def wrapped(index: Array, size: int, dim: int, negative: bool = True) -> Array:
     if index.size:
         n = xp(index)
         if n is np:
-            smallest, largest = int(n.min(index)), int(n.max(index))
+            if index.dtype is _PLACES and np.maximum.reduce(index.view(np.uint64), None) < size:
+                return index  # negative ones would be very large
+            smallest, largest = int(index.min()), int(index.max())
         else:  # one wait for both
             smallest, largest = n.stack((n.min(index), n.max(index))).tolist()
         if smallest < low or largest >= size:
@@ -64,12 +67,12 @@ def aligned(index: Array, shape: Shape, dim: int) -> tuple[Array, ...]:
 
 
 def taken_along(x: Array, index: Array, dim: int) -> Array:
-    """``x[i, index[i, j]]``-like: on the host by the places of the elements in memory, which takes a fifth of the time.
+    """``x[i, index[i, j]]``-like: many on the host by their places in memory, which takes a fifth of the time.
 
     >>> taken_along(np.array([[3, 1], [5, 9]]), np.array([[1], [0]]), 1).tolist()
     [[1], [5]]
     """
-    if xp(x, index) is not np or not x.flags.c_contiguous or not index.size:
+    if xp(x, index) is not np or not x.flags.c_contiguous or index.size < _FEWEST:
         return x[aligned(index, x.shape, dim)]
     index = wrapped(index, x.shape[dim], dim, negative=False)
     steps = [math.prod(x.shape[d + 1 :]) for d in range(x.ndim)]

@@ -32,6 +32,7 @@ from .kinds import (
 )
 from .namespace import xp
 from .op import REGISTRY, Array, GradRule, Ints, Op, Sample, all_ops, lookup, set_dispatcher
+from .remembered import STEADY, remembered
 
 __all__ = [
     "FUNCTIONS",
@@ -253,11 +254,12 @@ def function(
     method: bool | str = True,
     namespace: bool = True,
     within: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None,
+    steady: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Publish a composite (or an op) as ``tj.name`` and, when ``method``, as ``Tensor.name``.
 
     ``method`` may be another name than the function's own; ``namespace=False`` publishes the method only; ``within``
-    is what the function runs in (see ``precision``).
+    is what the function runs in (see ``precision``); ``steady`` says that its steps follow from types (`remembered`).
 
     >>> import tracejit as tj
     >>> FUNCTIONS["exp"] is tj.exp, "softmax" in METHODS
@@ -266,6 +268,9 @@ def function(
 
     def publish(target: Callable[..., Any]) -> Callable[..., Any]:
         name = target.__name__
+        if steady:
+            STEADY.append(name)
+            target = remembered(target)
         target = target if within is None else within(target)
         if namespace:
             FUNCTIONS[name] = target

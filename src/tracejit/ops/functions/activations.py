@@ -38,7 +38,7 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
     return input._assign(result) if inplace else result
 
 
-@function(method=False)
+@function(method=False, steady=True)
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """``x * Phi(x)`` with the normal distribution function, or its tanh approximation.
 
@@ -60,7 +60,7 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     return as_type(result, input.dtype)
 
 
-@function(method=False)
+@function(method=False, steady=True)
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """``x * sigmoid(x)``.
 
@@ -79,7 +79,7 @@ def _finish(input: Tensor, result: Tensor, inplace: bool) -> Tensor:
     return input._assign(result) if inplace else result
 
 
-@function(method=False)
+@function(method=False, steady=True)
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """``x`` above zero, ``negative_slope * x`` below.
 
@@ -125,7 +125,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     return e.leaky(input, weight)
 
 
-@function(method=False)
+@function(method=False, steady=True)
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """``x`` above zero, ``alpha * (exp(x) - 1)`` below.
 
@@ -172,7 +172,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     return _finish(input, as_type(e.where(positive, x, negative), input.dtype), inplace)
 
 
-@function(method=False)
+@function(method=False, steady=True)
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """``log(1 + exp(beta * x)) / beta``, and ``x`` itself where ``beta * x`` exceeds the threshold.
 
@@ -188,7 +188,7 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
     return as_type(found, input.dtype)
 
 
-@function(method=False)
+@function(method=False, steady=True)
 def softsign(input: Tensor) -> Tensor:
     """``x / (1 + |x|)``.
 
@@ -200,7 +200,7 @@ def softsign(input: Tensor) -> Tensor:
     return input / (size + 1)
 
 
-@function(method=False)
+@function(method=False, steady=True)
 def logsigmoid(input: Tensor) -> Tensor:
     """``log(sigmoid(x))`` without underflow.
 
@@ -242,7 +242,7 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     return hardtanh(input, 0.0, 6.0, inplace)
 
 
-@function(method=False)
+@function(method=False, steady=True)
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """``x / 6 + 1/2`` limited to [0, 1].
 
@@ -255,7 +255,7 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     return _finish(input, as_type(result, input.dtype), inplace)
 
 
-@function(method=False)
+@function(method=False, steady=True)
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """``x * hardsigmoid(x)``.
 
@@ -268,7 +268,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     return _finish(input, as_type(x * relu6(x + 3.0) / 6.0, input.dtype), inplace)
 
 
-@function(method=False)
+@function(method=False, steady=True)
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """``x * tanh(softplus(x))``.
 
@@ -334,7 +334,7 @@ def threshold(input: Tensor, threshold: Number, value: Number, inplace: bool = F
     return _finish(input, e.chosen(above, input, value), inplace)
 
 
-@function(method=False)
+@function(method=False, steady=True)
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """The first half along ``dim`` times the sigmoid of the second.
 
@@ -354,7 +354,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     return first * t.sigmoid(gate)
 
 
-@function(method=False)
+@function(method=False, steady=True)
 def normalize(input: Tensor, p: Number = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
     """``input`` divided by its ``p`` norm along ``dim`` (at least ``eps``).
 

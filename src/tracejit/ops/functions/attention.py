@@ -27,7 +27,7 @@ from .softmax import softmax
 from .triangles import positions
 
 
-@function(method=False, within=lower_precision)
+@function(method=False, within=lower_precision, steady=True)
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,

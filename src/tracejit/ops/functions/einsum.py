@@ -27,7 +27,7 @@ _FEW = 5
 _NO_LIMIT = 2**62
 
 
-@function(method=False)
+@function(method=False, steady=True)
 def einsum(equation: Any, *operands: Any) -> Tensor:
     """The sum over all labels that are not in the output of the product of the operands.
 

@@ -101,7 +101,7 @@ def _picked(x: Tensor, index_op: Any, dim: int, keepdim: bool) -> ValuesAndIndic
     return ValuesAndIndices(values, indices)
 
 
-@function()
+@function(steady=True)
 def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The largest element; with ``dim``, ``(values, indices)``; with a tensor, the elementwise maximum.
 
@@ -122,7 +122,7 @@ def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = N
     return _picked(input, r.argmax, dim, keepdim)
 
 
-@function()
+@function(steady=True)
 def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The smallest element; with ``dim``, ``(values, indices)``; with a tensor, the elementwise minimum.
 

@@ -19,7 +19,7 @@ from .subscript import read
 from .subscript_writes import put_back
 
 
-@function()
+@function(steady=True)
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """One element along ``dim`` per element of ``index``: ``out[i][j] = input[i][index[i][j]]``.
 
@@ -88,7 +88,7 @@ def scatter(
     return ix.scatter(input, index, source, dim=d)
 
 
-@function()
+@function(steady=True)
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """``input`` with elements of ``src`` added where ``gather`` would read.
 
@@ -156,7 +156,7 @@ def _extreme(dtype: dtypes.DType, *, lowest: bool) -> Number:
     return (-(1 << bits) if dtype.is_signed else 0) if lowest else (1 << bits) - 1
 
 
-@function()
+@function(steady=True)
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """The slices of ``input`` along ``dim`` at the positions in a vector.
 
@@ -175,7 +175,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     return ix.take(input, vector, dim=dim_of(dim, input), negative=False)
 
 
-@function()
+@function(steady=True)
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """``gather`` with ``indices`` broadcast against ``input``.
 
@@ -231,7 +231,7 @@ def _vector(index: Tensor) -> Tensor:
     return m.reshape(index, shape=(1,)) if not index.ndim else index
 
 
-@function()
+@function(steady=True)
 def index_add(
     input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1
 ) -> Tensor:

@@ -230,6 +230,8 @@ def fill_(self: Tensor, value: Tensor | Number) -> Tensor:
         target = self if MODES.grad and value.requires_grad else _once(self)
         target._assign(as_type(value, self.dtype), since)
         return self
+    if self._is_mere_memory() and self._write_part(self._array, value):
+        return self
     target = _once(self)
     target._assign(constant(value, self.dtype, shape_of(target)))
     return self

@@ -43,7 +43,7 @@ def _some(name: str, xs: list[Tensor]) -> list[Tensor]:
     return xs
 
 
-@function(method=False)
+@function(method=False, steady=True)
 def cat(tensors: Tensors, dim: int = 0) -> Tensor:
     """The tensors one after the other along ``dim``, in their promoted dtype.
 
@@ -68,7 +68,7 @@ def cat(tensors: Tensors, dim: int = 0) -> Tensor:
     return m.cat(*[as_type(x, dtype) for x in xs], dim=d)
 
 
-@function(method=False)
+@function(method=False, steady=True)
 def stack(tensors: Tensors, dim: int = 0) -> Tensor:
     """The tensors along a new dimension at ``dim``.
 
@@ -140,7 +140,7 @@ def atleast_3d(*tensors: Tensor) -> Any:
     return _atleast(tensors, 3)
 
 
-@function(method=False)
+@function(method=False, steady=True)
 def hstack(tensors: Tensors) -> Tensor:
     """Tensors side by side: along the second dimension, vectors along the first.
 
@@ -152,7 +152,7 @@ def hstack(tensors: Tensors) -> Tensor:
     return cat(xs, 0 if xs[0].ndim == 1 else 1)
 
 
-@function(method=False)
+@function(method=False, steady=True)
 def vstack(tensors: Tensors) -> Tensor:
     """Tensors on top of each other: vectors as rows.
 
@@ -188,7 +188,7 @@ def column_stack(tensors: Tensors) -> Tensor:
     return cat(_some("column_stack", columns), 1)
 
 
-@function()
+@function(steady=True)
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     """``input`` shifted along ``dims``; what leaves at the end enters at the start.
 
@@ -225,7 +225,7 @@ def _rolled(x: Tensor, shift: int, dim: int) -> Tensor:
     return m.cat(slice_along(x, dim, cut, extent - cut), slice_along(x, dim, 0, cut), dim=dim)
 
 
-@function(namespace=False)
+@function(namespace=False, steady=True)
 def repeat(self: Tensor, *sizes: Any, repeats: Any = ()) -> Tensor:
     """Copies of ``self``: ``sizes[d]`` times along dimension d, new dimensions in front.
 

@@ -136,7 +136,7 @@ def _mask(condition: Tensor) -> Tensor:
     return as_type(condition, bool_) if old else condition
 
 
-@function()
+@function(steady=True)
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
     """``input`` with ``value`` (a number or 0-d tensor) where ``mask`` is True.
 

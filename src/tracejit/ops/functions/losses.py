@@ -65,7 +65,7 @@ def _in_one_dtype(name: str, input: Tensor, target: Tensor) -> tuple[Tensor, Ten
     return as_type(input, dtype), as_type(target, dtype)
 
 
-@function(method=False, within=full_precision)
+@function(method=False, within=full_precision, steady=True)
 def mse_loss(
     input: Tensor,
     target: Tensor,
@@ -83,7 +83,7 @@ def mse_loss(
     return reduced(e.square(input - target), old_reduction(size_average, reduce, reduction))
 
 
-@function(method=False, within=full_precision)
+@function(method=False, within=full_precision, steady=True)
 def l1_loss(
     input: Tensor,
     target: Tensor,
@@ -102,7 +102,7 @@ def l1_loss(
     return reduced((input - target).abs(), old_reduction(size_average, reduce, reduction))
 
 
-@function(method=False, within=full_precision)
+@function(method=False, within=full_precision, steady=True)
 def smooth_l1_loss(
     input: Tensor,
     target: Tensor,
@@ -131,7 +131,7 @@ def smooth_l1_loss(
     return reduced(e.where(far, distance - 0.5 * beta, near), reduction)
 
 
-@function(method=False, within=full_precision)
+@function(method=False, within=full_precision, steady=True)
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0
 ) -> Tensor:
@@ -166,7 +166,7 @@ def _same_shape(name: str, input: Tensor, target: Tensor) -> None:
         )
 
 
-@function(method=False, within=full_precision)
+@function(method=False, within=full_precision, steady=True)
 def binary_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -194,7 +194,7 @@ def binary_cross_entropy(
     return reduced(loss, old_reduction(size_average, reduce, reduction))
 
 
-@function(method=False, within=full_precision)
+@function(method=False, within=full_precision, steady=True)
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
@@ -226,7 +226,7 @@ def binary_cross_entropy_with_logits(
     return reduced(loss, old_reduction(size_average, reduce, reduction))
 
 
-@function(method=False, within=full_precision)
+@function(method=False, within=full_precision, steady=True)
 def kl_div(
     input: Tensor,
     target: Tensor,
@@ -309,7 +309,7 @@ def gaussian_nll_loss(
 # --- embeddings ---------------------------------------------------------------------------------
 
 
-@function(method=False)
+@function(method=False, steady=True)
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along ``dim``.
 

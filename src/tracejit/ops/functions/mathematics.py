@@ -39,7 +39,7 @@ def frac(input: Tensor) -> Tensor:
     return e.sub(input, e.trunc(input))
 
 
-@function()
+@function(steady=True)
 def lerp(input: Tensor, end: Tensor, weight: Tensor | Number) -> Tensor:
     """``input + weight * (end - input)``, exact at both ends.
 
@@ -86,7 +86,7 @@ def _narrowed(found: Tensor, dtype: DType) -> Tensor:
     return as_type(found, dtype) if dtype.is_half else found
 
 
-@function()
+@function(steady=True)
 def addcmul(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, value: Number = 1
 ) -> Tensor:
@@ -107,7 +107,7 @@ def addcmul(
     return _narrowed(e.add(base, e.mul(scaled, second)), dtype)
 
 
-@function()
+@function(steady=True)
 def addcdiv(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, value: Number = 1
 ) -> Tensor:

@@ -113,7 +113,7 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     return k.matmul(input, mat2)
 
 
-@function(within=given_precision)
+@function(within=given_precision, steady=True)
 def mv(input: Tensor, vec: Tensor) -> Tensor:
     """A matrix times a vector.
 
@@ -126,7 +126,7 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
     return matmul(input, vec)
 
 
-@function(within=given_precision)
+@function(within=given_precision, steady=True)
 def dot(input: Tensor, tensor: Tensor) -> Tensor:
     """The inner product of two vectors.
 
@@ -169,7 +169,7 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
     return tensordot(input, other, ([-1], [-1]))
 
 
-@function()
+@function(steady=True)
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """All products of the elements of two vectors.
 
@@ -200,7 +200,7 @@ def _sum_of_scaled(input: Tensor, product: Tensor, beta: Number, alpha: Number) 
     return e.add(input if beta == 1 else e.mul(input, beta), scaled)
 
 
-@function(within=lower_precision)
+@function(within=lower_precision, steady=True)
 def addmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1
 ) -> Tensor:
@@ -239,7 +239,7 @@ def addr(
     return blend(input, outer(vec1, vec2), beta, alpha)
 
 
-@function(within=lower_precision)
+@function(within=lower_precision, steady=True)
 def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1
 ) -> Tensor:
@@ -252,7 +252,7 @@ def baddbmm(
     return blend(input, bmm(batch1, batch2), beta, alpha)
 
 
-@function(method=False)
+@function(method=False, steady=True)
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """Sums of products over ``dims``: a number of last and first dimensions, or two lists.
 
@@ -288,7 +288,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     return m.reshape(k.matmul(matrix_a, matrix_b), shape=(*rows, *columns))
 
 
-@function()
+@function(steady=True)
 def kron(input: Tensor, other: Tensor) -> Tensor:
     """The Kronecker product.
 

@@ -19,7 +19,7 @@ from .matrices import matmul
 from .reductions import count
 
 
-@function(method=False)
+@function(method=False, steady=True)
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``input @ weight.T + bias``: ``input`` (..., in), ``weight`` (out, in) or (in,), ``bias`` (out,).
 
@@ -104,7 +104,7 @@ def _last_dims(
     return tuple(range(len(own) - len(shape), len(own)))
 
 
-@function(method=False)
+@function(method=False, steady=True)
 def layer_norm(
     input: Tensor,
     normalized_shape: int | Sequence[int],
@@ -128,7 +128,7 @@ def layer_norm(
     return as_type(result, input.dtype)
 
 
-@function(method=False)
+@function(method=False, steady=True)
 def rms_norm(
     input: Tensor,
     normalized_shape: int | Sequence[int],
@@ -156,7 +156,7 @@ def _epsilon(name: str) -> float:
     return 2.220446049250313e-16 if name in ("float64", "complex128") else 1.1920928955078125e-07
 
 
-@function(method=False)
+@function(method=False, steady=True)
 def group_norm(
     input: Tensor,
     num_groups: int,
@@ -215,7 +215,7 @@ def _per_channel(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tenso
     return _scaled(x, *parts)
 
 
-@function(method=False)
+@function(method=False, steady=True)
 def batch_norm(
     input: Tensor,
     running_mean: Tensor | None,

@@ -24,7 +24,7 @@ from .common import (
 from .reductions import Dim, root
 
 
-@function(method=False, namespace=False)
+@function(method=False, namespace=False, steady=True)
 def vector_norm(
     x: Tensor,
     ord: Number = 2,
@@ -79,7 +79,7 @@ def _norm_of(x: Tensor, p: Number, dims: tuple[int, ...], keepdim: bool) -> Tens
     return e.where(zero, 0.0, e.pow(e.where(zero, 1.0, total), 1.0 / p))
 
 
-@function()
+@function(steady=True)
 def norm(
     input: Tensor,
     p: Any = "fro",

@@ -17,7 +17,7 @@ from .common import Number, Tensor, constant, shape_of
 from .slicing import flipped, slice_along
 
 
-@function(method=False)
+@function(method=False, steady=True)
 def pad(
     input: Tensor, pad: Sequence[int], mode: str = "constant", value: Number | None = None
 ) -> Tensor:

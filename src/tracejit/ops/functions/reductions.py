@@ -56,7 +56,7 @@ def sum(
     return r.sum(input, dims=dims_of(dim, input), keepdim=keepdim)
 
 
-@function()
+@function(steady=True)
 def mean(
     input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
@@ -203,7 +203,7 @@ def _variance(x: Tensor, dim: Dim, correction: float, keepdim: bool) -> tuple[Te
     return e.div(squares, builtins.max(n - correction, 0)), average
 
 
-@function()
+@function(steady=True)
 def var(
     input: Tensor,
     dim: Any = None,
@@ -224,7 +224,7 @@ def var(
     return as_type(_variance(input, dim, correction, keepdim)[0], input.dtype.to_real)
 
 
-@function()
+@function(steady=True)
 def std(
     input: Tensor,
     dim: Any = None,
@@ -249,7 +249,7 @@ def root(x: Tensor) -> Tensor:
     return e.where(zero, 0.0, t.sqrt(e.where(zero, 1.0, x)))
 
 
-@function()
+@function(steady=True)
 def var_mean(
     input: Tensor,
     dim: Any = None,
@@ -269,7 +269,7 @@ def var_mean(
     return as_type(variance, input.dtype.to_real), as_type(average, input.dtype)
 
 
-@function()
+@function(steady=True)
 def std_mean(
     input: Tensor,
     dim: Any = None,
@@ -289,7 +289,7 @@ def std_mean(
     return as_type(root(variance), input.dtype.to_real), as_type(average, input.dtype)
 
 
-@function()
+@function(steady=True)
 def logsumexp(input: Tensor, dim: Dim, keepdim: bool = False) -> Tensor:
     """``log(sum(exp(input)))`` over ``dim`` without overflow.
 

@@ -40,7 +40,7 @@ def reshape(input: Tensor, *shape: Any, **keyword: Any) -> Tensor:
     return m.reshape(input, shape=found)
 
 
-@function(namespace=False)
+@function(namespace=False, steady=True)
 def view(self: Tensor, *shape: Any, **keyword: Any) -> Tensor:
     """``self`` with another shape, never copying; with a dtype, its memory read as elements of that dtype.
 
@@ -270,7 +270,7 @@ def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     return m.squeeze(input, dims=tuple(d for d in wanted if shape[d] == 1))
 
 
-@function(namespace=False)
+@function(namespace=False, steady=True)
 def expand(self: Tensor, *sizes: Any) -> Tensor:
     """``self`` repeated along extents of one without copying; -1 keeps an extent.
 

@@ -75,7 +75,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     return m.squeeze(slice_along(input, d, index % extent, 1), dims=(d,))
 
 
-@function()
+@function(steady=True)
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """The slices along ``dim``, without that dimension.
 
@@ -107,7 +107,7 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     return m.diagonal(input, offset=offset, dim1=a, dim2=b)
 
 
-@function()
+@function(steady=True)
 def flip(input: Tensor, *args: Any, dims: Any = None) -> Tensor:
     """``input`` reversed along ``dims`` (a copy).
 

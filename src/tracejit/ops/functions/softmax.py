@@ -29,7 +29,7 @@ def _implicit_dim(dim: int | None, x: Tensor) -> int:
     return dim if dim is not None else (0 if x.ndim in (0, 1, 3) else 1)
 
 
-@function()
+@function(steady=True)
 def softmax(input: Tensor, dim: int | None = None, dtype: DType | None = None) -> Tensor:
     """``exp(x) / sum(exp(x))`` along ``dim``, shifted by the maximum so that nothing overflows.
 
@@ -50,7 +50,7 @@ def softmax(input: Tensor, dim: int | None = None, dtype: DType | None = None) -
     return as_type(e.mul(weights, share), result)
 
 
-@function()
+@function(steady=True)
 def log_softmax(input: Tensor, dim: int | None = None, dtype: DType | None = None) -> Tensor:
     """The logarithm of :func:`softmax`, computed without forming it.
 

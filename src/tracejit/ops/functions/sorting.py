@@ -25,7 +25,7 @@ def argsort(
     return o.argsort(input, dim=dim_of(dim, input), descending=descending)
 
 
-@function()
+@function(steady=True)
 def sort(
     input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False
 ) -> ValuesAndIndices:
@@ -53,7 +53,7 @@ def msort(input: Tensor) -> Tensor:
     return sort(input, 0).values
 
 
-@function()
+@function(steady=True)
 def topk(
     input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> ValuesAndIndices:

@@ -13,7 +13,7 @@ from .common import Tensor, dim_of, is_tensor, shape_of
 from .slicing import slice_along
 
 
-@function(method=False)
+@function(method=False, steady=True)
 def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of consecutive pieces along ``dim``: of one size, or of the listed sizes.
 
@@ -52,7 +52,7 @@ def unsafe_split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> t
     return tuple(slice_along(tensor, d, a, n) for a, n in zip(starts, sizes, strict=True))
 
 
-@function(method="split", namespace=False)
+@function(method="split", namespace=False, steady=True)
 def split_method(self: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of consecutive pieces along ``dim``: of one size, or of the listed sizes.
 
@@ -80,7 +80,7 @@ def _even_sizes(size: int, extent: int) -> list[int]:
     return sizes
 
 
-@function()
+@function(steady=True)
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most ``chunks`` views of equal size along ``dim`` (the last may be smaller).
 

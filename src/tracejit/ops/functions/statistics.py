@@ -34,7 +34,7 @@ from .sorting import at_positions, sort
 from .special_functions import logaddexp
 
 
-@function()
+@function(steady=True)
 def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     """The sum of everything up to each position along ``dim``; int64 for bools and integers.
 

@@ -329,7 +329,7 @@ def index_tensors(plan: Plan) -> dict[int, Tensor]:
     return {i: entry[1] for i, entry in enumerate(plan.layout) if isinstance(entry, tuple)}
 
 
-@function(namespace=False, method="__getitem__")
+@function(namespace=False, method="__getitem__", steady=True)
 def getitem(self: Tensor, index: Any) -> Tensor:
     """The elements at ``index``: a view for integers, also in 0-d tensors, slices, None and ``...``, else a copy.
 

@@ -55,7 +55,7 @@ def _triangle(x: Tensor, keep: Callable[..., Tensor], diagonal: int) -> Tensor:
     return e.where(keep(offset, diagonal), x, False if x.dtype is dtypes.bool_ else 0)
 
 
-@function()
+@function(steady=True)
 def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     """The upper triangle of matrices, zeros below ``diagonal``.
 
@@ -67,7 +67,7 @@ def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     return _triangle(input, c.ge, diagonal)
 
 
-@function()
+@function(steady=True)
 def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     """The lower triangle of matrices, zeros above ``diagonal``.
 
@@ -136,7 +136,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     return m.diagonal_scatter(base, input, offset=offset, dim1=a, dim2=b)
 
 
-@function()
+@function(steady=True)
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """A vector as a diagonal matrix; the diagonal of a matrix (a copy).
 

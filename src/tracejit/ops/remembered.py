@@ -1,0 +1,53 @@
+"""Composite functions whose steps follow from the types of their operands and from their other arguments.
+
+Such a function runs the same ops on all tensors of some types, so eager execution need not find out every time which
+(`tracejit.steps`). It must not look at elements, draw random numbers, write into tensors, or warn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+__all__ = ["STEADY", "remembered", "set_memory"]
+
+#: Runs a function, given what is known of its calls, and the arguments.
+Memory = Callable[[Callable[..., Any], dict[Any, Any], tuple[Any, ...], dict[str, Any]], Any]
+
+#: The names of the published functions that are so.
+STEADY: list[str] = []
+
+
+def _as_written(target: Callable[..., Any], known: Any, args: Any, kwargs: Any) -> Any:
+    return target(*args, **kwargs)
+
+
+_run: Memory = _as_written
+
+
+def remembered(target: Callable[..., Any]) -> Callable[..., Any]:
+    """``target``, which eager execution may run by steps that it remembers.
+
+    >>> import tracejit as tj
+    >>> double = remembered(lambda x: tj.add(x, x))
+    >>> [double(tj.tensor([1.0 * i])).item() for i in range(4)]
+    [0.0, 2.0, 4.0, 6.0]
+    """
+    known: dict[Any, Any] = {}
+
+    @wraps(target)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return _run(target, known, args, kwargs)
+
+    return call
+
+
+def set_memory(memory: Memory) -> None:
+    """Install what remembers steps (done once by ``tracejit.steps``).
+
+    >>> from tracejit.steps import run
+    >>> set_memory(run)
+    """
+    global _run
+    _run = memory
