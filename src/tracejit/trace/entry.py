@@ -254,7 +254,7 @@ class Entry(Made):
         if recorder.failure is None:
             with recorder.careful("the result"):
                 self.opened |= roll_rounds(recorder, leaves, self.owner.plans)
-                found = recorder.finish(leaves)
+                found = recorder.finish(leaves, structure)
         if recorder.failure is not None:
             return
         try:

@@ -51,6 +51,7 @@ class NumbersInside:
     scope: Any
 
     def __init__(self) -> None:
+        self.sizes_read = False  # has a size become a number?
         self.pinned: dict[Number, Any] = {}  # numbers whose value a guard has fixed
         self.handed_out: list[ref[Any]] = []
         self.on_the_tape: list[Any] = []  # the steps of what was computed from numbers
@@ -150,6 +151,7 @@ class NumbersInside:
 
     def size(self, extent: Extent) -> Any:
         """A size that the run told, as a number for Python to compute with."""
+        self.sizes_read = True
         if not self.fit:
             return int(extent)
         compute = self.signature.sizes.numbered(extent)

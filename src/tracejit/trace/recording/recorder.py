@@ -37,10 +37,10 @@ from .gradients_inside import GradientsInside
 from .identities import Identities
 from .inputs import Signature
 from .kept_alive import KeptAlive
+from .masked_parts import settle_lookups, written_down
 from .numbers_inside import NumbersInside
 from .recording import OutputRecipe, Recording
 from .turned_inside import TurnedInside
-from .unread_lookups import guard_unread
 from .views_inside import ViewsInside
 from .walks_inside import WalksInside
 from .writes_inside import WritesInside
@@ -177,7 +177,7 @@ class Recorder(
         kind = out.spec if self.scope is None else None  # what ran has a type already
         values = self._values(op, operands, attributes)
         line = user_line(4)  # below are this, `record`, the dispatcher and who called that
-        value = self.emit(op, values, attributes, out._requires_grad, kind, line)
+        value = written_down(self, op, values, attributes, out._requires_grad, kind, line)
         if not out._requires_grad and op.differentiable:
             tracked = any(isinstance(x, Tensor) and x._requires_grad for x in operands)
             if tracked and value.spec.dtype.is_differentiable:
@@ -312,8 +312,8 @@ class Recorder(
 
     # --- the result ----------------------------------------------------------------------------------------------
 
-    def finish(self, results: Sequence[Any]) -> Recording:
-        """The recording of a run that returned ``results``, tensors and varying numbers."""
+    def finish(self, results: Sequence[Any], structure: Any = None) -> Recording:
+        """The recording of a run that returned ``results``, tensors and varying numbers, in a ``structure``."""
         shown: dict[Value, Tensor] = {}
         numbers, stores = self.returned(results), self.stored()
         outputs = [x for x in results if isinstance(x, Tensor)]
@@ -333,7 +333,7 @@ class Recorder(
             if self.roots[key] is not self.external[key][1]
         )
         self.check_rebound(outputs, [r.value for r in recipes])
-        guard_unread(self, [*(r.value for r in recipes), *(new for _, new, _ in writes)])
+        settle_lookups(self, [*(r.value for r in recipes), *(w[1] for w in writes)], structure)
         effects = self.effects(slots, recipes)
         self.signature.flags.update({k: before for k, (_, before) in self.found_flags.items()})
         kept, draws = self.kept_writes(outputs, recipes), dict(self.random_calls)

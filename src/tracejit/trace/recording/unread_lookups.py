@@ -45,7 +45,7 @@ def guard_unread(recorder: Recorder, roots: Iterable[Value]) -> None:
     """Guard what statements refuse that neither ``roots`` nor other guards depend on."""
     statements = [s for s in recorder.path if isinstance(s, Value)]
     read = [s.value for s in recorder.path if isinstance(s, (Guard, ItemRead))]
-    live = _behind([*roots, *read])
+    live = behind([*roots, *read])
     asked = asked_for_nothing(statements, live)
     if any(map(partial(_unread_in, live=live), statements)):
         recorder.unsupported("lookups in a loop whose results nothing reads")
@@ -75,7 +75,7 @@ def _bring_forward(path: dict[Any, None], count: int) -> None:
     before, added = statements[:count], statements[count:]
     ends = [i for i, s in enumerate(before) if not isinstance(s, Value) or is_found(s)]
     place = ends[-1] + 1 if ends else 0
-    needed = _behind(s for s in added if isinstance(s, Value))
+    needed = behind(s for s in added if isinstance(s, Value))
     first = [s for s in before[place:] if s in needed]
     rest = [s for s in before[place:] if s not in needed]
     path.clear()
@@ -127,7 +127,7 @@ def _unread_in(statement: Value, live: set[Value]) -> bool:
     inner, more = set[Value](), wanted
     while more:
         wanted |= more
-        inner = _behind(body.outputs[i] for i in wanted)
+        inner = behind(body.outputs[i] for i in wanted)
         more = {i for i in range(carried) if body.inputs[i] in inner} - wanted
     statements = [s for s in body.body if isinstance(s, Value)]
     return bool(asked_for_nothing(statements, inner)) or any(
@@ -135,7 +135,7 @@ def _unread_in(statement: Value, live: set[Value]) -> bool:
     )
 
 
-def _behind(values: Iterable[Value]) -> set[Value]:
+def behind(values: Iterable[Value]) -> set[Value]:
     """These values and all that they are computed from."""
     found: set[Value] = set()
     stack = list(values)
