@@ -133,7 +133,7 @@ def div(input: Tensor, other: Tensor | Number, *, rounding_mode: str | None = No
     return e.add(below, as_type(c.logical_and(inexact, c.lt(below, 0)), below.dtype))
 
 
-@function()
+@function(steady=True)
 def pow(input: Tensor | Number, exponent: Tensor | Number) -> Tensor:
     """``input`` to the power ``exponent``, broadcast and promoted.
 
@@ -218,7 +218,7 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
     return e.mul(e.round_half_even(e.div(input, scale)), scale)
 
 
-@function()
+@function(steady=True)
 def clamp(
     input: Tensor, min: Tensor | Number | None = None, max: Tensor | Number | None = None
 ) -> Tensor:

@@ -37,7 +37,7 @@ def _refuse_empty(name: str, x: Tensor, error: type[Exception] = RuntimeError) -
         )
 
 
-@function()
+@function(steady=True)
 def amax(input: Tensor, dim: Dim = (), keepdim: bool = False) -> Tensor:
     """The largest element over ``dim``; NaN if one is there. Equal ones share the gradient.
 
@@ -154,7 +154,7 @@ def _arg(name: str, op: Any, x: Tensor, dim: int | None, keepdim: bool) -> Tenso
     return m.reshape(result, shape=(1,) * x.ndim) if keepdim else result
 
 
-@function()
+@function(steady=True)
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """The first position of the largest element, in the flattened tensor or along ``dim``.
 

@@ -100,7 +100,7 @@ def allclose(
     return _all(isclose(input, other, rtol, atol, equal_nan))
 
 
-@function(method=False)
+@function(method=False, steady=True)
 def where(
     condition: Tensor, input: Tensor | Number | None = None, other: Tensor | Number | None = None
 ) -> Tensor:

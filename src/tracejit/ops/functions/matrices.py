@@ -27,7 +27,7 @@ from .common import (
 )
 
 
-@function()
+@function(steady=True)
 def matmul(input: Tensor, other: Tensor) -> Tensor:
     """The matrix product; vectors act as a row or a column, leading dimensions broadcast.
 
@@ -94,7 +94,7 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
     return k.matmul(input, mat2)
 
 
-@function()
+@function(steady=True)
 def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """The products of two batches of matrices.
 

@@ -38,7 +38,7 @@ class ValuesAndIndices(NamedTuple):
     indices: Tensor
 
 
-@function()
+@function(steady=True)
 def sum(
     input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:

@@ -24,7 +24,7 @@ def _sizes(sizes: tuple[Any, ...], keywords: dict[str, Any], name: str) -> tuple
     return shapes.size_arguments(sizes)
 
 
-@function()
+@function(steady=True)
 def reshape(input: Tensor, *shape: Any, **keyword: Any) -> Tensor:
     """``input`` with another shape (one extent may be -1); a view when strides allow it.
 
@@ -98,7 +98,7 @@ def ravel(input: Tensor) -> Tensor:
     return reshape(contiguous(input), (-1,) if input.spec.numel else (0,))
 
 
-@function()
+@function(steady=True)
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Dimensions ``start_dim`` to ``end_dim`` merged into one.
 
@@ -139,7 +139,7 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     return m.reshape(input, shape=(*shape[:d], *split, *shape[d + 1 :]))
 
 
-@function()
+@function(steady=True)
 def permute(input: Tensor, *dims: Any) -> Tensor:
     """``input`` with its dimensions in the given order.
 
@@ -157,7 +157,7 @@ def permute(input: Tensor, *dims: Any) -> Tensor:
     return m.permute(input, dims=wanted)
 
 
-@function()
+@function(steady=True)
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """``input`` with two dimensions exchanged.
 
@@ -232,7 +232,7 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
     return m.permute(input, dims=order)
 
 
-@function()
+@function(steady=True)
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """``input`` with an extent of one inserted at ``dim``.
 
@@ -249,7 +249,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     return m.unsqueeze(input, dims=(dim % count,))
 
 
-@function()
+@function(steady=True)
 def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     """``input`` without extents of one: all of them, or those at ``dim`` that are one.
 

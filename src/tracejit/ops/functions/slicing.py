@@ -91,7 +91,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     return pieces
 
 
-@function()
+@function(steady=True)
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """A view of a diagonal of two dimensions, as the last dimension.
 
