@@ -18,7 +18,6 @@ import numpy as np
 from . import dtypes
 from .cuda.arrays import MODULES
 from .dispatch import apply
-from .meta import ANY
 from .modes import MODES
 from .ops import op as op_module
 from .ops.op import Op
@@ -76,7 +75,6 @@ def _usual() -> bool:
         and modes.anomaly is None
         and op_module._apply is apply
         and not MODULES
-        and not ANY[0]
     )
 
 
@@ -124,16 +122,20 @@ def _key(args: Any, kwargs: Any, tensors: list[Tensor]) -> Any:
     return tuple(key)
 
 
-def run(target: Callable[..., Any], known: dict[Any, Any], args: Any, kwargs: Any) -> Any:
-    """What ``target`` gives, by the steps it is ``known`` to take, of which more may be known then.
+#: What is known of the calls of each function; not part of it, for it is no state that compiled code depends on.
+_known: dict[Callable[..., Any], dict[Any, Any]] = {}
+
+
+def run(target: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """What ``target`` gives, by the steps it is known to take.
 
     >>> import tracejit as tj
-    >>> known = {}
-    >>> [run(tj.neg, known, (tj.tensor([1.0 * i]),), {}).item() for i in range(1, 5)]
+    >>> [run(tj.neg, (tj.tensor([1.0 * i]),), {}).item() for i in range(1, 5)]
     [-1.0, -2.0, -3.0, -4.0]
-    >>> [callable(steps) for steps in known.values()]
-    [True]
     """
+    known = _known.get(target)
+    if known is None:
+        known = _known[target] = {}
     tensors: list[Tensor] = []
     kind = _key(args, kwargs, tensors) if _usual() else None
     found = _NEVER if kind is None else known.get(kind, 0)

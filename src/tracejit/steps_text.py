@@ -80,13 +80,13 @@ def _is_steady(note: Note) -> bool:
 
 
 def _taken_apart(result: Any) -> tuple[Sequence[Any], str]:
-    """The tensors of a result, and how a result is made of them."""
+    """The tensors of a result, and the text that makes a result of them; none for other results than tensors."""
     if isinstance(result, Tensor):
         return (result,), "{}"
-    kind = type(result)
-    if hasattr(kind, "_make"):
-        return result, "make(({},))"
-    return ((None,), "") if kind is not tuple else (result, "({},)")
+    if not isinstance(result, tuple) or not result:
+        return (), ""
+    parts = f"({', '.join(['{}'] * len(result))},)"
+    return result, parts if type(result) is tuple else f"make({parts})"
 
 
 class _Writer:
@@ -199,9 +199,9 @@ class _Writer:
                 f"wrap({self.named('a', x)})" if id(x) not in self.given else item
                 for x, item in zip(results, items, strict=True)
             ]
-        body = "\n".join(f"        {line}" for line in self.lines)
+        body = "\n".join(f"        {line}" for line in self.lines or ["pass"])
         text = (
             f"def steps({', '.join(self.parameters)}):\n    before = ignore()\n    try:\n{body}\n"
-            f"    finally:\n        restore(before)\n    return {shape.format(', '.join(items))}\n"
+            f"    finally:\n        restore(before)\n    return {shape.format(*items)}\n"
         )
         return define(text, name, "steps", self.constants)  # type: ignore[no-any-return]

@@ -284,6 +284,45 @@ def test_a_place_in_a_tensor_is_read_every_time() -> None:
         assert x[place:].tolist()[0] == call % 3
 
 
+def test_a_function_may_do_nothing() -> None:
+    same = remembered(lambda x: x)
+    both = remembered(lambda x, y: (y, x))
+    none = remembered(lambda x: ())
+    x, y = tj.ones(1), tj.ones(1)
+    assert repeated(same, x) is x
+    assert repeated(both, x, y)[1] is x
+    assert repeated(none, x) == ()
+
+
+def test_tensors_without_memory_are_told_apart() -> None:
+    x = tj.ones(2, 3)
+    repeated(tj.softmax, x, 1)
+    assert repeated(tj.softmax, tj.ones(2, 3, device="meta"), 1).is_meta
+    with tj.device("meta"):
+        assert repeated(tj.tril, x).shape == (2, 3)
+        assert repeated(tj.softmax, tj.ones(2, 3), 1).is_meta
+    assert repeated(tj.softmax, x, 1).tolist() == [[pytest.approx(1 / 3)] * 3] * 2
+
+
+class Activated(tj.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.act, self.table = F.gelu, {"norm": tj.softmax}
+
+    def forward(self, x: Any) -> Any:
+        return self.table["norm"](self.act(x), -1)
+
+
+def test_compiled_code_does_not_depend_on_what_is_remembered() -> None:
+    module = Activated()
+    compiled = tj.compile(module)
+    for size in (2, 3):
+        for _ in range(CALLS):
+            repeated(module, tj.ones(size))
+            compiled(tj.ones(4))
+    assert "1 recorded" in str(compiled.explain()).splitlines()[0]
+
+
 def test_one_tensor_twice_is_not_two() -> None:
     minus = remembered(lambda x, y: tj.sub(x, y))
     x, y = tj.ones(2), tj.zeros(2)

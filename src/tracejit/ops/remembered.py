@@ -12,14 +12,14 @@ from typing import Any
 
 __all__ = ["STEADY", "remembered", "set_memory"]
 
-#: Runs a function, given what is known of its calls, and the arguments.
-Memory = Callable[[Callable[..., Any], dict[Any, Any], tuple[Any, ...], dict[str, Any]], Any]
+#: Runs a function with positional and other arguments.
+Memory = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 
 #: The names of the published functions that are so.
 STEADY: list[str] = []
 
 
-def _as_written(target: Callable[..., Any], known: Any, args: Any, kwargs: Any) -> Any:
+def _as_written(target: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     return target(*args, **kwargs)
 
 
@@ -34,11 +34,10 @@ def remembered(target: Callable[..., Any]) -> Callable[..., Any]:
     >>> [double(tj.tensor([1.0 * i])).item() for i in range(4)]
     [0.0, 2.0, 4.0, 6.0]
     """
-    known: dict[Any, Any] = {}
 
     @wraps(target)
     def call(*args: Any, **kwargs: Any) -> Any:
-        return _run(target, known, args, kwargs)
+        return _run(target, args, kwargs)
 
     return call
 
