@@ -171,7 +171,7 @@ class CompiledFunction(Keeping, Inspection, Copies):
                 self._forget(entry)
                 return self._record(entry.key, tensors, args, kwargs)
             self._explain(str(end))
-            if not entry.alike and self.uses.without_sizes(entry, str(end)):
+            if not (entry.alike or end.passing) and self.uses.without_sizes(entry, str(end)):
                 self._forget(entry)
         result = self._eager(args, kwargs)
         if isinstance(end, Refused):

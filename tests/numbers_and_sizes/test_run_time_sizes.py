@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import tracejit as tj
+from tracejit.trace.entry import Entry
+from tracejit.trace.tree.plan import CALLS_PER_PATH, EFFORT, PlanStore
 
 Program = Callable[..., Any]
 
@@ -209,3 +211,42 @@ def test_parts_of_a_known_whole(program: Program, backward: bool) -> None:
         compiled = compare(program, vectors(*rng.integers(0, 13, 10)), backward)
         assert compiled.stats.recordings == 1, str(compiled.explain())
         assert not compiled.reasons
+
+
+def test_many_paths_are_not_planned_anew_for_few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan for other sizes takes as long as there are paths: where those are many eager code serves the call."""
+    planned: list[int] = []
+    planned_for = Entry.planned_for
+
+    def counting(entry: Entry, told: dict[int, int], number: int) -> Any:
+        planned.append(entry.root.count_ends())
+        return planned_for(entry, told, number)
+
+    monkeypatch.setattr(Entry, "planned_for", counting)
+
+    def routed(x: Any, w: Any, expert: Any) -> Any:
+        y = tj.zeros_like(x)
+        for i in range(w.shape[0]):
+            (rows,) = tj.where(expert == i)
+            if rows.numel() == 0:
+                continue
+            y[rows] += x[rows] @ w[i]
+        return y
+
+    compiled = tj.compile(routed)
+    rng = np.random.default_rng(0)
+    w = tj.tensor(rng.standard_normal((6, 4, 4)))
+    for _ in range(60):
+        x, expert = tj.tensor(rng.standard_normal((4, 4))), tj.tensor(rng.integers(0, 6, 4))
+        expected = routed(x, w, expert)
+        np.testing.assert_allclose(compiled(x, w, expert).numpy(), expected.numpy(), rtol=1e-12)
+    assert sum(planned) <= EFFORT + 60 // CALLS_PER_PATH, planned
+    assert compiled.stats.recordings > 16
+
+
+def test_effort_comes_back_with_calls() -> None:
+    plans = PlanStore()
+    assert plans.worth(EFFORT)
+    assert not plans.worth(2)
+    assert [plans.worth(2) for _ in range(2 * CALLS_PER_PATH)].count(True) == 1
+    assert not any(plans.worth(EFFORT + 1) for _ in range(EFFORT * CALLS_PER_PATH))

@@ -302,13 +302,13 @@ def unique_part(x: Array, *, part: str) -> Array:
 
 
 @indexing(
-    lambda x: TensorType(x.shape, dtypes.int64),
+    lambda x, *, count: TensorType((count,), dtypes.int64),
     dynamic=True,
     tells_values=True,
-    samples=(Sample((Ints((3,), 0, 4),)),),
+    samples=(Sample((Ints((3,), 0, 4),), {"count": 3}),),
 )
-def as_sizes(x: Array) -> Array:
-    """The elements of x, which are sizes: none is negative."""
+def as_sizes(x: Array, *, count: int) -> Array:
+    """The ``count`` elements of x, which are sizes: none is negative."""
     if x.size and int(x.min()) < 0:
         raise ValueError("a negative size")
     return xp(x).array(x, np.int64)

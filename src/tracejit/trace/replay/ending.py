@@ -32,6 +32,8 @@ KIN = "an in-place change of a view whose base has another view that a backward 
 class NotReplayable(Exception):
     """This call has to run in Python; the message says why."""
 
+    passing = False  # may later calls be served that are like this one?
+
 
 class Overtaken(NotReplayable):
     """Another thread drew from a random generator after this call had looked at it."""

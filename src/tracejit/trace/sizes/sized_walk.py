@@ -51,6 +51,12 @@ class Unplanned(NotReplayable):
     """There is no plan for the sizes of a call, nor will there be one."""
 
 
+class Postponed(NotReplayable):
+    """There is no plan for the sizes of a call, which few calls have so far."""
+
+    passing = True
+
+
 class Latest:
     """What was made for the latest keys."""
 
@@ -256,6 +262,9 @@ class SizedWalk(Walk):
         """A walk by another plan, for sizes of which ``told`` are known."""
         if self.number + 1 >= MAX_PLANS:
             raise Unplanned("sizes known only at run time need too many plans")
+        paths = self.entry.root.count_ends()
+        if paths > 1 and not self.entry.owner.plans.worth(paths):
+            raise Postponed("many recorded paths are not planned anew for the sizes of few calls")
         if self.unplanned is None:
             try:
                 return self.entry.planned_for(told, self.number + 1)

@@ -29,6 +29,8 @@ MAX_VARIANTS = 16
 MAX_SPECIAL = 2
 #: Calls that may be refused, though eager code serves them, before programs are made that refuse none.
 MOST_REFUSALS = 2
+#: How many paths are planned anew at once, and how many calls without a plan allow for one more.
+EFFORT, CALLS_PER_PATH = 16, 16
 #: Structures remembered per function.
 MAX_STRUCTURES = 256
 
@@ -118,6 +120,8 @@ class PlanStore:
         self.marks: dict[tuple[bool, ...], None] = {}  # which numbers are sizes in rolled trees
         self.may_refuse = True  # False once calls were refused that eager code then served
         self.refusals = 0
+        #: Paths that may still be planned anew, for sizes that other plans of their trees do not hold for.
+        self.effort: float = EFFORT
         self.rolls = True  # False once a loop of the function turned out to be none for native code
 
     def look_up(
@@ -147,6 +151,14 @@ class PlanStore:
             return False
         self.may_refuse = False
         self.known.clear()
+        return True
+
+    def worth(self, paths: int) -> bool:
+        """Is a call for which a tree of so many paths had to be planned anew worth it, or the ones before and this?"""
+        self.effort = min(self.effort + 1 / CALLS_PER_PATH, EFFORT)
+        if paths > self.effort:
+            return False
+        self.effort -= paths
         return True
 
     def find(self, found: Structure) -> TreePlan | None:
