@@ -9,6 +9,8 @@ import pytest
 
 import tracejit as tj
 from tracejit.nn import functional as F
+from tracejit.trace.entry import Entry
+from tracejit.trace.sizes.found_sizes import RecordedExtents, Registry, SizesFound
 
 WINDOWS: list[dict[str, Any]] = [
     {"kernel_size": 2},
@@ -53,3 +55,41 @@ def test_the_size_that_is_left_over_behind_strides() -> None:
         for found, expected in zip(run(compiled, size), run(lines, size), strict=True):
             np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
     assert compiled.stats.recordings == 3, compiled.explain()
+
+
+def test_what_is_planned_for_sizes_that_are_like_others_holds_for_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Halved as often they are cut the same way: no second plan is made for the call that the first one is for."""
+    again: list[int] = []
+    planned_for = Entry.planned_for
+
+    def counting(entry: Entry, told: dict[int, int], number: int) -> Any:
+        again.append(number)
+        return planned_for(entry, told, number)
+
+    monkeypatch.setattr(Entry, "planned_for", counting)
+    weights = [tj.ones(4, 3, 3, 3) / 27, tj.ones(8, 4, 3, 3) / 36, tj.ones(8, 8, 3, 3) / 72]
+
+    def layers(x: Any) -> Any:
+        for weight in weights:
+            x = F.relu(F.conv2d(x, weight, stride=2, padding=1))
+        return F.max_pool2d(x, 2).mean((2, 3))
+
+    compiled = tj.compile(layers)
+    for n, size in ((4, 64), (6, 64), (3, 80), (3, 80), (5, 96), (4, 64)):
+        x = tj.arange(3.0 * n * size * size).reshape(n, 3, size, size).sin().requires_grad_()
+        found, expected = compiled(x), layers(x)
+        np.testing.assert_allclose(found.detach().numpy(), expected.detach().numpy(), rtol=1e-5)
+        gradients = [tj.autograd.grad(y.sum(), x)[0].numpy() for y in (found, expected)]
+        np.testing.assert_allclose(*gradients, rtol=1e-5, atol=1e-7)
+    assert (again, compiled.stats.recordings) == ([], 3), compiled.explain()
+
+
+def test_sizes_that_a_plan_was_made_for_in_vain_are_planned_for_as_they_are() -> None:
+    sizes = SizesFound(RecordedExtents(Registry(), lambda why: None), {}, {0: 3, 1: 20})
+    first = sizes.like({}, 0, {3, 20})
+    assert first != sizes.values
+    assert sizes.like({0: 3, 1: 20}, 0, {3, 20}) == sizes.values
+    assert sizes.like({0: 3, 1: 24}, 0, {3, 24}) != {0: 3, 1: 24}
+    assert sizes.like({0: 8, 1: 64}, 0, {3, 20}, True) == {0: 8, 1: 64}

@@ -174,12 +174,21 @@ class SizesFound:
         """
         values = {**self.values, **{n: v for n, v in told.items() if n in self.values}}
         conditions = self.conditions(depth)
-        if exactly and Decided(self.scope, conditions)(values):
+        found = self._like(values, depth, others, self.values.keys() - told.keys())
+        # The first plan is for sizes like those of this run, and does not hold for those told.
+        again = told and found == self._like(self.values, depth, others, self.values.keys())
+        if (exactly or again) and Decided(self.scope, conditions)(values):
             return values
-        free = self.values.keys() - told.keys()
+        return found
+
+    def _like(
+        self, values: Mapping[int, int], depth: int, others: Collection[int], free: Collection[int]
+    ) -> dict[int, int]:
+        """Typical sizes that are like ``values``, of which those that are ``free`` are changed before the rest."""
         key = depth, tuple(values.values()), frozenset(free)
         if key not in self._typical:
             shapes = list(self.scope.shapes.values())
+            conditions = self.conditions(depth)
             self._typical[key] = typical(self.scope, values, conditions, shapes, others, free)
         return self._typical[key]
 
@@ -253,11 +262,12 @@ class FindsSizes:
     def sizes_in(self, tensor: Tensor) -> list[int] | None:
         """The elements of a vector as sizes, where they can be; reading them ends a piece."""
         kind = tensor.spec
-        if kind.dtype.category != "int" or len(kind.shape) != 1 or has_extents(kind.shape):
+        if kind.dtype.category != "int" or len(kind.shape) != 1:
             return None
         array = tensor.array
         if not 0 < array.size <= MAX_READ or int(array.min()) < 0:
             return None
+        int(kind.shape[0])  # how many there are decides from here on
         found = self.sizes_of(self.value_of(tensor), array.tolist())
         assert self.scope is not None
         self.scope.read.update(n for x in found for n in x.symbols)
@@ -280,9 +290,10 @@ class FindsSizes:
     def sizes_of(self, vector: Value, values: list[int]) -> list[Any]:
         """The elements of a vector as sizes, given what they are in this run; a piece ends here."""
         scope = self.scope or self.open()
-        kind = TensorType(vector.spec.shape, int64)
+        kind = TensorType((len(values),), int64)
         line = self.line or user_line()
-        value = self.builder.found(Value(kind, as_sizes, (vector,), {}, line=line))
+        count = {"count": len(values)}
+        value = self.builder.found(Value(kind, as_sizes, (vector,), count, line=line))
         numbers = self.signature.sizes.given(value, len(values))
         self.end_piece(value)
         return [scope.given(n, x) for n, x in zip(numbers, values, strict=True)]

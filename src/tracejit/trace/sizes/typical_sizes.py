@@ -13,6 +13,8 @@ from ...symbols import SMALLEST, Decision
 #: How bad it is that a condition does not hold, that an extent is not several, that two extents are equal.
 UNEQUAL, UNORDERED, FEW, ALIKE = 1000, 1, 10, 3
 TRIES = 48
+#: Up to which power of two sizes are halved alike.
+MOST_HALVED = 8
 
 
 def typical(
@@ -62,11 +64,21 @@ def _candidates(values: Mapping[int, int], groups: Sequence[Sequence[int]]) -> l
         new = {}
         for group in groups:
             value = values[group[0]]
-            room = 4 + attempt // 4
-            low = max(min(value, value - room // 2), SMALLEST + 1)
-            new.update(dict.fromkeys(group, random_.randint(low, max(value, low) + room)))
+            steps = _halving(value, value - 2 - attempt // 8, value + 4 + attempt // 4)
+            new.update(dict.fromkeys(group, random_.choice(steps)))
         found.append({n: new[n] for n in values})
     return found
+
+
+def _halving(value: int, low: int, high: int) -> range:
+    """Numbers from about ``low`` to ``high`` that can be halved as often as ``value``, or three times if that is less.
+
+    Windows with steps of two are cut the same way then, so what is planned for these is likely to hold for ``value``.
+    """
+    step = min(2 * (value & -value) or 1, MOST_HALVED)
+    least = max(low - step // 2, SMALLEST + 1)
+    start = value - (value - least) // step * step
+    return range(start, max(high, start) + step, step)
 
 
 def _sums(values: Mapping[int, int], conditions: Sequence[Decision]) -> list[dict[int, int]]:
