@@ -112,7 +112,7 @@ def test_lists_of_bools_that_are_too_long() -> None:
 
 
 def counted(x, bins):
-    """What is in each of the bins, where there is anything; how long the list of counts is the data decide."""
+    """What is in each of the bins, where there is anything; as long as the list of counts is as it was asked for."""
     counts = tj.bincount(bins, minlength=3).tolist()
     y = tj.zeros_like(x)
     for i, count in enumerate(counts):
@@ -127,7 +127,8 @@ def test_lists_as_long_as_the_data_say() -> None:
     compiled = tj.compile(counted)
     rng = np.random.default_rng(5)
     for k in range(16):
-        bins = tj.tensor(rng.permutation([0, 1, 2, 2, 1, 1 if k % 4 else 3]))
+        bins = tj.tensor(rng.permutation([0, 1, 2, 2, 1, 1 if k % 4 < 3 else 3]))
         x = tj.tensor(rng.standard_normal((6, 2)))
         np.testing.assert_array_equal(compiled(x, bins).numpy(), counted(x, bins).numpy())
-    assert compiled.stats.compiled_calls >= 13, compiled.explain()
+    assert compiled.stats.compiled_calls >= 9, compiled.explain()
+    assert all("tolist()" in reason for reason in compiled.reasons)

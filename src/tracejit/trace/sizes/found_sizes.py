@@ -267,8 +267,14 @@ class FindsSizes:
         array = tensor.array
         if not 0 < array.size <= MAX_READ or int(array.min()) < 0:
             return None
-        int(kind.shape[0])  # how many there are decides from here on
-        found = self.sizes_of(self.value_of(tensor), array.tolist())
+        vector = self.value_of(tensor)
+        if has_extents(
+            kind.shape
+        ):  # how many there are decides, which should be as many as the code asked for
+            if not any(type(x) is int and x == array.size for x in vector.attributes.values()):
+                return None
+            int(kind.shape[0])
+        found = self.sizes_of(vector, array.tolist())
         assert self.scope is not None
         self.scope.read.update(n for x in found for n in x.symbols)
         return found
