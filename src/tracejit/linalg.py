@@ -8,10 +8,11 @@ tensor(1.)
 from __future__ import annotations
 
 from .errors import LinAlgError
-from .ops.functions.checked_systems import cholesky_ex, cond, inv_ex, tensorinv, tensorsolve
+from .ops.functions.checked_systems import cholesky_ex, cond, tensorinv, tensorsolve
 from .ops.functions.factorizations import (
     eig,
     eigvals,
+    inv_ex,
     ldl_factor,
     ldl_factor_ex,
     ldl_solve,

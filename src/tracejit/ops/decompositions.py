@@ -25,7 +25,7 @@ from .comparison import eq
 from .complex_numbers import conjugated
 from .contraction import matmul, transposed
 from .elementwise import cast, where
-from .lapack import guarded, refusing
+from .lapack import guarded, like_given, on_the_host, refusing, regular
 from .library_threads import small_on_one_thread
 from .linear_algebra import (
     SQUARE,
@@ -96,9 +96,25 @@ def cholesky_lower(x: Array) -> Array:
     return guarded("cholesky", packed.cholesky, x)
 
 
-def _eigh_type(x: TensorType) -> TensorType:
+def _one_row_more(x: TensorType) -> TensorType:
     n = square(x).shape[-1]
     return TensorType((*x.shape[:-2], n + 1, n), x.dtype)
+
+
+def _tried_grad(g: Any, out: Any) -> Any:
+    n = out.shape[-1]
+    return _cholesky_grad(rows_of(g, 0, n), rows_of(out, 0, n))
+
+
+@contraction(
+    _one_row_more,
+    grad=_tried_grad,
+    samples=(Sample((SQUARE,)), Sample((np.stack([SQUARE, 2 * SQUARE]),)), Sample((_HERMITIAN,))),
+)
+@small_on_one_thread
+def cholesky_tried(x: Array) -> Array:
+    """`cholesky_lower` above a row that begins with 0; with the order of a minor, below NaN, where there is none."""
+    return like_given(packed.cholesky_tried(on_the_host(x)), x)
 
 
 @_of_gradients
@@ -113,7 +129,7 @@ def _eigh_grad(g: Any, out: Any) -> Any:
     return of_lower(matmul(matmul(vectors, inner), turned))
 
 
-@contraction(_eigh_type, grad=_eigh_grad, samples=(Sample((SQUARE,)),))
+@contraction(_one_row_more, grad=_eigh_grad, samples=(Sample((SQUARE,)),))
 @small_on_one_thread
 def eigen_symmetric(x: Array) -> Array:
     """Eigenvalues in the first row, eigenvectors as columns below, of Hermitian matrices (lower triangle read)."""
@@ -124,7 +140,7 @@ def eigen_symmetric(x: Array) -> Array:
 
 
 def _eig_type(x: TensorType) -> TensorType:
-    kind = _eigh_type(x)
+    kind = _one_row_more(x)
     return TensorType(kind.shape, x.dtype if x.dtype.is_complex else x.dtype.to_complex)
 
 
@@ -242,7 +258,7 @@ def complement(x: Array) -> Array:
 # --- triangular factors -------------------------------------------------------------------------
 
 
-def _lu_type(x: TensorType) -> TensorType:
+def _lu_type(x: TensorType, *, singular: bool) -> TensorType:
     return TensorType((*matrices(x).shape[:-1], x.shape[-1] + 1), x.dtype)
 
 
@@ -258,7 +274,7 @@ def row_order(pivots: Any, rows: int) -> Any:
     return eq(unsqueeze(places, dims=(1,)), unsqueeze(numbers, dims=(numbers.ndim - 1,)))
 
 
-def _lu_grad(g: Any, out: Any, x_type: TensorType) -> Any:
+def _lu_grad(g: Any, out: Any, x_type: TensorType, singular: bool) -> Any:
     """P L^-H (tril(L^H gL) + triu(gU U^H)) U^-H, the part that is not square by substitution."""
     m, n = x_type.shape[-2:]
     k = min(m, n)
@@ -297,12 +313,21 @@ def _lu_grad(g: Any, out: Any, x_type: TensorType) -> Any:
 @contraction(
     _lu_type,
     grad=_lu_grad,
-    samples=(Sample((SQUARE,)), Sample((TALL,)), Sample((TALL.T.copy(),)), Sample((_COMPLEX,))),
+    samples=(
+        *(Sample((x,), {"singular": True}) for x in (SQUARE, TALL, TALL.T.copy(), _COMPLEX)),
+        Sample((SQUARE,), {"singular": False}),
+    ),
 )
 @small_on_one_thread
-def lu_packed(x: Array) -> Array:
-    """L without its diagonal and U in one matrix; the row (from one) each was exchanged with in a last column."""
-    return packed.lu(wide(x)).astype(x.dtype, copy=False)
+def lu_packed(x: Array, *, singular: bool) -> Array:
+    """L without its diagonal and U in one matrix; the row (from one) each was exchanged with in a last column.
+
+    Zeros on the diagonal of U are refused unless matrices may be ``singular``.
+    """
+    found = packed.lu(wide(x))
+    if not singular:
+        regular(found[..., :-1])
+    return found.astype(x.dtype, copy=False)
 
 
 def _order_type(pivots: TensorType, *, rows: int) -> TensorType:

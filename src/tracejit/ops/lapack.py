@@ -33,6 +33,27 @@ def refusing(name: str, function: Any, *operands: Array) -> Any:
         raise LinAlgError(reason(name, operands[0], str(error))) from None
 
 
+def on_the_host(x: Array) -> Array:
+    """x as NumPy's array, for routines without counterpart on devices; half precision as float32."""
+    return wide(x if isinstance(x, np.ndarray) else x.get())
+
+
+def like_given(found: Array, x: Array) -> Array:
+    """What was found on the host, where x lies."""
+    if isinstance(x, np.ndarray):
+        return found.astype(x.dtype, copy=False)
+    import cupy
+
+    return cupy.asarray(found, x.dtype)
+
+
+def regular(factors: Array) -> Array:
+    """L and U in one matrix, where there is no zero on the diagonal of U; that is an error."""
+    if bool((xp(factors).diagonal(factors, 0, -2, -1) == 0).any()):
+        raise LinAlgError(reason("lu_factor", factors, "U has a zero on its diagonal"))
+    return factors
+
+
 def _watched(*operands: Array) -> AbstractContextManager[Any]:
     """On a device, singular matrices and the like are looked for only where that is asked for."""
     if xp(*operands) is np:

@@ -5,6 +5,7 @@ The names are LAPACK's and NumPy's. Where there are several results they are row
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .host_matrices import linalg
+from .lapack_errors import leading_minor
 from .namespace import xp
 from .op import Array
 from .side_by_side import attempted, served, side_by_side
@@ -19,6 +21,7 @@ from .side_by_side import attempted, served, side_by_side
 __all__ = [
     *(
         "cholesky",
+        "cholesky_tried",
         "det",
         "eigh",
         "eigvalsh",
@@ -91,6 +94,27 @@ def cholesky(x: Array) -> Array:
     if not xp(x).isfinite(found).all():  # LAPACK takes inf and nan for positive
         raise np.linalg.LinAlgError("Matrix is not positive definite: it has nan or inf in it")
     return found
+
+
+def cholesky_tried(x: Array) -> Array:
+    """Factors above a row that begins with 0, or with the order of the leading minor that is not positive.
+
+    Where there is no factor there are NaN.
+
+    >>> cholesky_tried(np.diag([4.0, -1.0]))[2]
+    array([2., 0.])
+    """
+    n = x.shape[-1]
+    out = np.zeros((*x.shape[:-2], n + 1, n), x.dtype)
+    with contextlib.suppress(np.linalg.LinAlgError):
+        out[..., :n, :] = cholesky(x)
+        return out
+    for index in np.ndindex(*x.shape[:-2]):
+        try:
+            out[index][:n] = cholesky(x[index])
+        except np.linalg.LinAlgError:
+            out[index][:n], out[index][n, 0] = np.nan, leading_minor(x[index]) or n
+    return out
 
 
 @side_by_side("cholesky")

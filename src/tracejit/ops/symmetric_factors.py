@@ -10,9 +10,9 @@ import numpy as np
 from ..errors import ShapeError
 from ..types import TensorType
 from . import shapes
+from .lapack import like_given, on_the_host
 from .library_threads import small_on_one_thread
 from .linear_algebra import SQUARE, TALL, matrices, square
-from .namespace import wide
 from .table import Array, Sample, contraction
 
 _PIVOTS = np.array([1, 2, 3])
@@ -24,20 +24,6 @@ def _by_lapack(name: str, like: Array) -> Callable[..., Any]:
 
     found: Callable[..., Any] = get_lapack_funcs((name,), (like,))[0]
     return found
-
-
-def _host(x: Array) -> Array:
-    """x as NumPy's array, because these routines have no counterpart on devices; half precision as float32."""
-    return wide(x if isinstance(x, np.ndarray) else x.get())
-
-
-def _like(found: Array, x: Array) -> Array:
-    """What was found on the host, where x lies."""
-    if isinstance(x, np.ndarray):
-        return found.astype(x.dtype, copy=False)
-    import cupy
-
-    return cupy.asarray(found, x.dtype)
 
 
 def _routine(name: str, hermitian: bool, x: Array) -> str:
@@ -52,14 +38,14 @@ def _one_column_more(x: TensorType, **_: bool) -> TensorType:
 @small_on_one_thread
 def ldl_packed(x: Array, *, hermitian: bool) -> Array:
     """L and D of symmetric matrices in the lower triangle, LAPACK's exchanges of rows in a last column."""
-    host = _host(x)
+    host = on_the_host(x)
     factored = _by_lapack(_routine("trf", hermitian, host), host)
     out = np.zeros((*host.shape[:-1], host.shape[-1] + 1), host.dtype)
     for index in np.ndindex(*host.shape[:-2]) if host.size else ():
         found, pivots, _ = factored(host[index], lower=1)
         out[index][:, :-1] = np.tril(found)
         out[index][:, -1] = pivots
-    return _like(out, x)
+    return like_given(out, x)
 
 
 def _solution_type(x: TensorType, pivots: TensorType, b: TensorType, hermitian: bool) -> TensorType:
@@ -75,7 +61,7 @@ def _solution_type(x: TensorType, pivots: TensorType, b: TensorType, hermitian: 
 )
 def ldl_solution(x: Array, pivots: Array, b: Array, *, hermitian: bool) -> Array:
     """X with ``A @ X = b`` from the factors of A."""
-    host, exchanges, right = _host(x), _host(pivots), _host(b)
+    host, exchanges, right = on_the_host(x), on_the_host(pivots), on_the_host(b)
     batch = np.broadcast_shapes(host.shape[:-2], right.shape[:-2])
     right = np.broadcast_to(right, (*batch, *right.shape[-2:]))
     host = np.broadcast_to(host, (*batch, *host.shape[-2:]))
@@ -83,7 +69,7 @@ def ldl_solution(x: Array, pivots: Array, b: Array, *, hermitian: bool) -> Array
     out = np.zeros(right.shape, right.dtype)
     for index in np.ndindex(*batch) if right.size else ():
         out[index] = _ldl_solved(host[index], exchanges[index], right[index], hermitian)
-    return _like(out, b)
+    return like_given(out, b)
 
 
 def _ldl_solved(factors: Array, pivots: Array, b: Array, hermitian: bool) -> Array:
@@ -134,10 +120,10 @@ def _one_row_more(x: TensorType) -> TensorType:
 @small_on_one_thread
 def reflections_packed(x: Array) -> Array:
     """R above the vectors of reflections, and the factors of these in a last row."""
-    host = _host(x)
+    host = on_the_host(x)
     factored = _by_lapack("geqrf", host)
     out = np.zeros((*host.shape[:-2], host.shape[-2] + 1, host.shape[-1]), host.dtype)
     for index in np.ndindex(*host.shape[:-2]) if host.size else ():
         found, tau, *_ = factored(host[index])
         out[index][:-1], out[index][-1, : len(tau)] = found, tau
-    return _like(out, x)
+    return like_given(out, x)

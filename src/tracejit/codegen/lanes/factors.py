@@ -7,6 +7,7 @@ exception (a pivot of zero, a result that is no finite number) is marked as *odd
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from .batches import Batch
 from .lanes import Lane, Lanes, Rows, Truth
@@ -169,8 +170,11 @@ def _solution(batch: Batch) -> None:
     odd.note(batch, marks)
 
 
-def _triangular_factors(batch: Batch) -> None:
-    """Arrays: matrices, factors with exchanges (from one) in a last column, which are odd. Numbers: rows, columns."""
+def _triangular_factors(batch: Batch, regular: bool = False) -> None:
+    """Arrays: matrices, factors with exchanges (from one) in a last column, which are odd. Numbers: rows, columns.
+
+    Where matrices are to be ``regular``, those with a pivot of zero are odd, too.
+    """
     given, out, marks, rows, columns = batch.words
     f, t = batch.f, batch.lanes
     elements = f.product(rows, columns)
@@ -193,6 +197,8 @@ def _triangular_factors(batch: Batch) -> None:
             odd.unless_finite(value)
     with f.loop(0, f.least(rows, columns)) as i:
         odd.unless_moderate(a[i][i])
+        if regular:
+            odd.where(a[i][i].equals(t.number(0.0)))
     batch.give(place, f.product(rows, wide), out)
     odd.note(batch, marks)
 
@@ -278,6 +284,7 @@ FACTORS: dict[str, tuple[int, int, Callable[[Batch], None]]] = {
     "inv": (3, 1, _inverse),
     "solve": (4, 2, _solution),
     "lu": (3, 2, _triangular_factors),
+    "lu_regular": (3, 2, partial(_triangular_factors, regular=True)),
     "det": (3, 1, _determinant),
     "cholesky": (3, 1, _root),
     "triangle": (3, 3, _triangle),

@@ -8,12 +8,20 @@ from typing import Any, NamedTuple
 
 from ... import dtypes
 from ...errors import LinAlgError
+from .. import comparison as c
+from .. import decompositions as d
 from .. import elementwise as e
+from .. import linear_algebra as la
 from .. import movement as m
+from .. import reduction as r
+from .. import source as s
+from ..lapack_errors import text_of
+from ..linear_algebra import adjoint
 from ..shapes import numel
 from ..table import function
-from .common import Number, Tensor, constant, shape_of
-from .linear_algebra import cholesky, inverse, solve, svdvals
+from .common import Number, Tensor, as_type, constant, shape_of
+from .complex_numbers import real
+from .linear_algebra import checked, inverse, lower_alone, solve, svdvals
 from .matrix_norms import matrix_norm
 
 
@@ -24,44 +32,57 @@ class Factor(NamedTuple):
     info: Any
 
 
-class Inverse(NamedTuple):
-    """An inverse, and for each matrix 0 where it was found."""
+def first_of(found: Tensor) -> Tensor:
+    """For each row of truths the number (from one) of the first that is true; 0 where none is."""
+    count = shape_of(found)[-1]
+    if not count:
+        return constant(0, dtypes.int32, shape_of(found)[:-1])
+    numbers = s.arange(start=1, step=1, count=count, dtype=dtypes.int32)
+    first = r.amin(e.where(found, numbers, count + 1), dims=(found.ndim - 1,), keepdim=False)
+    return as_type(e.where(c.eq(first, count + 1), 0, first), dtypes.int32)
 
-    inverse: Any
-    info: Any
+
+def numbers_where_none(info: Tensor, found: Tensor) -> Tensor:
+    """What was found for each matrix, NaN where ``info`` says that there is nothing."""
+    none = m.unsqueeze(c.ne(info, 0), dims=(info.ndim, info.ndim + 1))
+    return e.where(none, float("nan"), found)
 
 
-def _tried(found: Any, A: Tensor, check_errors: bool) -> tuple[Tensor, Tensor]:  # noqa: N803
-    """The result and zeros; where a matrix has none, NaN and ones for all of the batch."""
-    batch = shape_of(A)[:-2]
-    try:
-        return found(), constant(0, dtypes.int32, batch)
-    except LinAlgError:
-        if check_errors:
-            raise
-        return e.mul(A, float("nan")), constant(1, dtypes.int32, batch)
+def refuse_any(name: str, info: Tensor) -> None:
+    """Raise ``RuntimeError`` about the first matrix that ``info`` is not 0 for, as the function ``name_ex`` does."""
+    if not bool(c.ne(info, 0).any()):
+        return
+    orders = [int(x) for x in m.reshape(info, shape=(-1,)).tolist()]
+    number = next(k for k, order in enumerate(orders) if order)
+    text = text_of(name, number if info.ndim else None, orders[number], ex=True)
+    raise LinAlgError(text)
 
 
 @function(method=False, namespace=False)
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> Factor:  # noqa: N803
-    """The Cholesky factor and ``info``: 0, or 1 (and NaN) when a matrix of the batch is not positive definite.
+    """The Cholesky factor and ``info``: 0, or where a matrix is not positive definite (and the factor NaN) the order
+    of its first leading minor that is not.
+
+    Raises ``RuntimeError`` for such matrices with ``check_errors``, and for matrices that are not square.
 
     >>> import tracejit as tj
-    >>> tj.linalg.cholesky_ex(-tj.eye(2)).info
-    tensor(1, dtype=tracejit.int32)
+    >>> tj.linalg.cholesky_ex(tj.diag(tj.tensor([4.0, -1.0]))).info
+    tensor(2, dtype=tracejit.int32)
     """
-    return Factor(*_tried(lambda: cholesky(A, upper=upper), A, check_errors))
-
-
-@function(method=False, namespace=False)
-def inv_ex(A: Tensor, *, check_errors: bool = False) -> Inverse:  # noqa: N803
-    """The inverse and ``info``: 0, or 1 (and NaN) when a matrix of the batch is singular.
-
-    >>> import tracejit as tj
-    >>> tj.linalg.inv_ex(tj.eye(1)).inverse
-    tensor([[1.]])
-    """
-    return Inverse(*_tried(lambda: inverse(A), A, check_errors))
+    checked("cholesky_ex", A)
+    n = la.square(A.spec).shape[-1]
+    packed = d.cholesky_tried(lower_alone(adjoint(A) if upper else A))
+    if n:
+        order = m.diagonal(
+            la.rows_of(e.detach_copy(packed), n, 1), offset=0, dim1=A.ndim - 2, dim2=A.ndim - 1
+        )
+        info = as_type(real(m.squeeze(order, dims=(A.ndim - 2,))), dtypes.int32)
+    else:
+        info = constant(0, dtypes.int32, shape_of(A)[:-2])
+    if check_errors:
+        refuse_any("cholesky", info)
+    lower = la.rows_of(packed, 0, n)
+    return Factor(adjoint(lower) if upper else lower, info)
 
 
 @function(method=False, namespace=False)

@@ -5,20 +5,21 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ... import dtypes
-from ...errors import LinAlgError, ShapeError
+from ...errors import ShapeError
 from .. import comparison as c
 from .. import decompositions as d
 from .. import elementwise as e
 from .. import linear_algebra as la
 from .. import movement as m
-from .. import reduction as r
 from .. import source as s
 from ..contraction import transposed
 from ..symmetric_factors import ldl_packed, ldl_solution
 from ..table import alias, function
-from .common import Tensor, as_type, constant, shape_of
+from .checked_systems import first_of, numbers_where_none, refuse_any
+from .common import Tensor, as_type, shape_of
+from .complex_numbers import abs as magnitude
 from .complex_numbers import real
-from .linear_algebra import apart, checked, solve
+from .linear_algebra import apart, checked, is_vector
 from .matrices import matmul
 from .slicing import narrow, select
 from .triangles import eye, tril, triu
@@ -62,7 +63,7 @@ class PackedLDL(NamedTuple):
 
 
 class PackedLDLInfo(NamedTuple):
-    """:class:`PackedLDL`, and zeros: matrices without such factors raise."""
+    """:class:`PackedLDL`, and for each matrix 0 or the number (from one) of a zero on the diagonal of D."""
 
     LD: Tensor
     pivots: Tensor
@@ -70,9 +71,16 @@ class PackedLDLInfo(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """A solution, and for each matrix 0, or 1 where it is singular."""
+    """A solution, and for each matrix 0, or where it is singular the number (from one) of a zero pivot."""
 
     result: Tensor
+    info: Tensor
+
+
+class Inverse(NamedTuple):
+    """An inverse, and for each matrix 0, or where it is singular the number (from one) of a zero pivot."""
+
+    inverse: Tensor
     info: Tensor
 
 
@@ -106,12 +114,12 @@ def eigvals(A: Tensor) -> Tensor:
 # --- LU -----------------------------------------------------------------------------------------
 
 
-def _pivoted(name: str, A: Tensor, pivot: bool) -> PackedLU:
+def _pivoted(name: str, A: Tensor, pivot: bool, singular: bool = True) -> PackedLU:
     checked(name, A)
     if not pivot:
         raise RuntimeError(f"{name}: LU without pivoting is not implemented on the CPU")
     rows, columns = la.matrices(A.spec).shape[-2:]
-    packed = d.lu_packed(A)
+    packed = d.lu_packed(A, singular=singular)
     exchanges = select(narrow(packed, -2, 0, min(rows, columns)), -1, columns)
     return PackedLU(
         narrow(packed, -1, 0, columns), as_type(real(e.detach_copy(exchanges)), dtypes.int32)
@@ -122,14 +130,14 @@ def _pivoted(name: str, A: Tensor, pivot: bool) -> PackedLU:
 def lu_factor(A: Tensor, *, pivot: bool = True) -> PackedLU:
     """L (without its diagonal of ones) and U in one matrix, with the exchanges of rows.
 
-    Raises ``RuntimeError`` when ``pivot`` is false.
+    Raises ``RuntimeError`` for a zero on the diagonal of U, and when ``pivot`` is false.
 
     >>> import tracejit as tj
     >>> tj.linalg.lu_factor(tj.tensor([[1.0, 2.0], [2.0, 2.0]]))
     PackedLU(LU=tensor([[2.0000, 2.0000],
             [0.5000, 1.0000]]), pivots=tensor([2, 2], dtype=tracejit.int32))
     """
-    return _pivoted("linalg.lu_factor", A, pivot)
+    return _pivoted("linalg.lu_factor", A, pivot, singular=False)
 
 
 @function(method=False, namespace=False)
@@ -143,17 +151,10 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -
     tensor(1, dtype=tracejit.int32)
     """
     packed = _pivoted("linalg.lu_factor_ex", A, pivot)
-    zero = c.eq(m.diagonal(e.detach_copy(packed.LU), offset=0, dim1=A.ndim - 2, dim2=A.ndim - 1), 0)
-    count = shape_of(zero)[-1]
-    numbers = s.arange(start=1, step=1, count=count, dtype=dtypes.int64)
-    none = count + 1
-    if count:
-        first = r.amin(e.where(zero, numbers, none), dims=(zero.ndim - 1,), keepdim=False)
-    else:
-        first = constant(none, dtypes.int64, shape_of(zero)[:-1])
-    info = as_type(e.where(c.eq(first, none), 0, first), dtypes.int32)
-    if check_errors and bool(c.ne(info, 0).any()):
-        raise LinAlgError("linalg.lu_factor: U has a zero on its diagonal: the matrix is singular")
+    diagonal = m.diagonal(e.detach_copy(packed.LU), offset=0, dim1=A.ndim - 2, dim2=A.ndim - 1)
+    info = first_of(c.eq(diagonal, 0))
+    if check_errors:
+        refuse_any("lu_factor", info)
     return PackedLUInfo(packed.LU, packed.pivots, info)
 
 
@@ -253,19 +254,45 @@ alias("lu_solve", _solve_packed)
 
 @function(method=False, namespace=False)
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Solution:
-    """The solution of ``A @ X = B`` and ``info``: 0, or 1 (and NaN) when a matrix of the batch is singular.
+    """The solution of ``A @ X = B`` and ``info``: 0, or where a matrix is singular (and the solution NaN) the number
+    (from one) of its first zero pivot.
+
+    Raises ``RuntimeError`` for such matrices with ``check_errors``, and for shapes that do not fit.
 
     >>> import tracejit as tj
     >>> tj.linalg.solve_ex(tj.eye(1), tj.ones(1)).result
     tensor([1.])
     """
-    batch = shape_of(A)[:-2]
-    try:
-        return Solution(solve(A, B, left=left), constant(0, dtypes.int32, batch))
-    except LinAlgError:
-        if check_errors:
-            raise
-        return Solution(e.mul(B, float("nan")), constant(1, dtypes.int32, batch))
+    checked("solve_ex", B)
+    if is_vector(A, B):
+        column = solve_ex(A, m.unsqueeze(B, dims=(B.ndim,)), left=left, check_errors=check_errors)
+        return Solution(m.squeeze(column.result, dims=(B.ndim,)), column.info)
+    packed = lu_factor_ex(A)
+    if check_errors:
+        refuse_any("solve", packed.info)
+    found = lu_solve(packed.LU, packed.pivots, B, left=left)
+    return Solution(numbers_where_none(packed.info, found), packed.info)
+
+
+@function(method=False, namespace=False)
+def inv_ex(A: Tensor, *, check_errors: bool = False) -> Inverse:
+    """The inverse and ``info``: 0, or where a matrix is singular (and the inverse NaN) the number (from one) of its
+    first zero pivot.
+
+    Raises ``RuntimeError`` for such matrices with ``check_errors``, and for matrices that are not square.
+
+    >>> import tracejit as tj
+    >>> tj.linalg.inv_ex(tj.tensor([[[2.0]], [[0.0]]]))
+    Inverse(inverse=tensor([[[0.5000]],
+    <BLANKLINE>
+            [[   nan]]]), info=tensor([0, 1], dtype=tracejit.int32))
+    """
+    la.square(checked("inv_ex", A).spec)
+    packed = lu_factor_ex(A)
+    if check_errors:
+        refuse_any("inv", packed.info)
+    found = lu_solve(packed.LU, packed.pivots, eye(shape_of(A)[-1], dtype=A.dtype))
+    return Inverse(numbers_where_none(packed.info, found), packed.info)
 
 
 # --- LDL ----------------------------------------------------------------------------------------
@@ -293,14 +320,21 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False) -> PackedLDL:
 def ldl_factor_ex(
     A: Tensor, *, hermitian: bool = False, check_errors: bool = False
 ) -> PackedLDLInfo:
-    """:func:`ldl_factor` and zeros.
+    """:func:`ldl_factor` and ``info``: 0, or the number (from one) of the first block of D that is zero or no number.
+
+    Raises ``RuntimeError`` for such matrices with ``check_errors``.
 
     >>> import tracejit as tj
     >>> tj.linalg.ldl_factor_ex(tj.eye(2)).info
     tensor(0, dtype=tracejit.int32)
     """
     packed = ldl_factor(A, hermitian=hermitian)
-    return PackedLDLInfo(packed.LD, packed.pivots, constant(0, dtypes.int32, shape_of(A)[:-2]))
+    diagonal = m.diagonal(e.detach_copy(packed.LD), offset=0, dim1=A.ndim - 2, dim2=A.ndim - 1)
+    none = c.logical_not(c.gt(magnitude(diagonal), 0))
+    info = first_of(c.logical_and(none, c.gt(packed.pivots, 0)))
+    if check_errors:
+        refuse_any("ldl_factor", info)
+    return PackedLDLInfo(packed.LD, packed.pivots, info)
 
 
 @function(method=False, namespace=False)

@@ -73,7 +73,7 @@ def checked(name: str, x: Tensor) -> Tensor:
     return x
 
 
-def _lower_alone(x: Tensor) -> Tensor:
+def lower_alone(x: Tensor) -> Tensor:
     """The same for what reads the lower triangle alone: where there is no gradient to share, ``x`` itself."""
     if hasattr(x, "_edge") and not (MODES.grad and x.requires_grad):
         return x
@@ -168,7 +168,7 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
             [0., 3.]])
     """
     checked("cholesky", input)
-    lower = d.cholesky_lower(_lower_alone(adjoint(input) if upper else input))
+    lower = d.cholesky_lower(lower_alone(adjoint(input) if upper else input))
     return adjoint(lower) if upper else lower
 
 
@@ -218,7 +218,7 @@ def eigh(A: Tensor, UPLO: str = "L") -> Eigen:
     checked("eigh", A)
     if UPLO not in ("L", "U"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
-    packed = d.eigen_symmetric(_lower_alone(adjoint(A) if UPLO == "U" else A))
+    packed = d.eigen_symmetric(lower_alone(adjoint(A) if UPLO == "U" else A))
     return Eigen(_row_of_real(packed, 0), la.rows_of(packed, 1, shape_of(A)[-1]))
 
 
@@ -232,7 +232,7 @@ def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     """
     if UPLO not in ("L", "U") or not _values_alone("eigh", A):
         return eigh(A, UPLO).eigenvalues
-    return v.eigenvalues_symmetric(_lower_alone(adjoint(A) if UPLO == "U" else A))
+    return v.eigenvalues_symmetric(lower_alone(adjoint(A) if UPLO == "U" else A))
 
 
 def _values_alone(name: str, x: Tensor) -> bool:
@@ -276,6 +276,11 @@ def svdvals(A: Tensor) -> Tensor:
     return v.singular_values(A if tall else adjoint(A))
 
 
+def is_vector(A: Tensor, B: Tensor) -> bool:
+    """Are right hand sides vectors, one for each matrix, and not matrices?"""
+    return bool(B.ndim == 1 or (B.ndim == A.ndim - 1 and shape_of(B) == shape_of(A)[:-1]))
+
+
 @function(method=False, namespace=False)
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """X with ``A @ X = B`` (or ``X @ A = B``); a vector B gives a vector X.
@@ -288,7 +293,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """
     checked("solve", A)
     checked("solve", B)
-    if B.ndim == 1 or (B.ndim == A.ndim - 1 and shape_of(B) == shape_of(A)[:-1]):
+    if is_vector(A, B):
         column = m.unsqueeze(B, dims=(B.ndim,))
         return m.squeeze(solve(A, column, left=left), dims=(B.ndim,))
     if left:

@@ -62,9 +62,17 @@ _NUMBERS: dict[str, Callable[[Any, Any, Any], tuple[Any, ...]]] = {
     "solve": lambda m, n, right: (m, right),
     "triangle": lambda m, n, right: (m, right),
     "lu": lambda m, n, right: (m, n),
+    "lu_regular": lambda m, n, right: (m, n),
     "qr": lambda m, n, right: (m, n),
     "svd": lambda m, n, right: (m, n),
 }
+
+
+def _kernel_of(value: Value) -> _Kernel | None:
+    """The kernel that computes a value, which may depend on what is asked for."""
+    if value.op is decompositions.lu_packed and not value.attributes["singular"]:
+        return _Kernel("lu_regular")
+    return _KERNELS.get(value.op) if value.op is not None else None
 
 
 def is_factored(value: Value) -> bool:
@@ -76,7 +84,7 @@ def is_factored(value: Value) -> bool:
     >>> is_factored(parse("graph f(x: f32[99, 99]) { %0: f32[99, 99] = inverse(x) return %0 }").outputs[0])
     False
     """
-    kernel = _KERNELS.get(value.op) if value.op is not None else None
+    kernel = _kernel_of(value)
     if kernel is None or vector_machine() is None:
         return False
     operands = value.value_operands
@@ -121,10 +129,9 @@ def factors_module(value: Value) -> VectorModule:
     >>> vector_machine() is None or factors_module(graph.outputs[0]).symbol
     'tracejit_checked_inv'
     """
-    assert value.op is not None
-    return lane_code(
-        _KERNELS[value.op].name, value.value_operands[0].spec.dtype.short, checked=True
-    )
+    kernel = _kernel_of(value)
+    assert kernel is not None
+    return lane_code(kernel.name, value.value_operands[0].spec.dtype.short, checked=True)
 
 
 def plan_factors(planner: Planner, value: Value) -> None:
@@ -136,8 +143,9 @@ def plan_factors(planner: Planner, value: Value) -> None:
     >>> vector_machine() is None or [step.name for step in make_plan(graph, [(3, 1)], may_refuse=True).items]
     ['inv']
     """
-    assert value.op is not None
-    name = _KERNELS[value.op].name
+    kernel = _kernel_of(value)
+    assert kernel is not None
+    name = kernel.name
     x, last = value.value_operands[0], value.value_operands[-1]
     rows, columns = x.spec.shape[-2:]
     numbers = _NUMBERS.get(name, lambda m, n, right: (m,))(rows, columns, last.spec.shape[-1])
