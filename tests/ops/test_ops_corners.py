@@ -251,7 +251,7 @@ def test_slopes_beside_special_values() -> None:
             [[inf, 0.0, -2.0], [1.0, 1.0, 3.0]],
             [[nan, 0.0, -1.0], [0.0, 0.0, 0.0]],
         ),
-        "logit": (tj.logit, [[0.5, 1.5, -0.5]], [[4.0, nan, nan]]),
+        "logit": (tj.logit, [[0.5, 1.5, -0.5, 0.0, -0.0, 1.0]], [[4.0, nan, nan, inf, inf, inf]]),
         "trunc": (
             lambda x, y: tj.div(x, y, rounding_mode="trunc"),
             [[1.0, inf], [0.0, 0.0]],

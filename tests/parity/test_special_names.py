@@ -48,6 +48,9 @@ def test_polynomials(name: str) -> None:
         close(call(tj.tensor(x), tj.tensor(n)), expected, 1e-6)
     close(ours(tj.tensor(x), 3), theirs(torch.tensor(x), 3))
     close(ours(0.5, tj.tensor([1, 2])), theirs(0.5, torch.tensor([1, 2])), 1e-6)
+    for kind in ("uint8", "int64"):
+        whole = [library.tensor([0, 1, 3], dtype=getattr(library, kind)) for library in (tj, torch)]
+        close(ours(whole[0], 3), theirs(whole[1], 3), 1e-6)
 
 
 def test_there_are_twelve_polynomials() -> None:

@@ -1,4 +1,4 @@
-"""Products with logarithms of what may be zero: parts of entropies and likelihoods.
+"""Products with logarithms of what may be zero, and logarithms of odds: parts of entropies and likelihoods.
 
 Their gradients are PyTorch's, who gives none to a factor of zero where the logarithm has no finite value.
 """
@@ -66,3 +66,16 @@ def entr(x: Array) -> Array:
     below: Any = n.where(x == 0, x.dtype.type(0), x.dtype.type(-math.inf))
     found = n.negative(n.multiply(x, n.log(x)))
     return n.where(x != x, x, n.where(x > 0, found, below))
+
+
+@elementwise(
+    "log(x / (1 - x))",
+    promotion=p.to_float,
+    grad=lambda g, x, out: where(out == out, g / abs(x * (1.0 - x)), math.nan),
+    domain=(0.05, 0.95),
+)
+def log_odds(x: Array) -> Array:
+    """log(x / (1 - x)), NaN below zero and above one."""
+    x = wide(x)
+    n = shared(x)
+    return n.log(n.true_divide(x, n.subtract(x.dtype.type(1), x)))

@@ -168,12 +168,7 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     >>> tj.logit(tj.tensor([0.5, 0.75]))
     tensor([0.0000, 1.0986])
     """
-    if eps is None:  # nan has a gradient of nan
-        outside = c.logical_or(c.lt(input, 0), c.gt(input, 1))
-        x = e.mul(input, _narrowed(e.where(outside, math.nan, 1.0), input.spec.dtype))
-    else:
-        x = clamp(input, eps, 1.0 - eps)
-    return t.log(e.div(x, e.sub(1.0, x)))
+    return entropies.log_odds(input if eps is None else clamp(input, eps, 1.0 - eps))
 
 
 @function()

@@ -17,7 +17,7 @@ POLYNOMIALS: dict[str, Callable[..., Tensor]] = {}
 
 def _polynomial(family: str, shifted: bool) -> Callable[..., Tensor]:
     def polynomial(input: Tensor | Number, n: Tensor | Number) -> Tensor:
-        x: Any = e.sub(e.mul(input, 2), 1) if shifted else input
+        x: Any = e.sub(e.mul(input, 2.0), 1.0) if shifted else input  # integers would wrap
         return orthogonal_polynomial(x, n, family=family)
 
     kind, letter = family.rsplit("_", 1)
