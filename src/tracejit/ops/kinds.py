@@ -46,6 +46,7 @@ SHARE = frozenset(
         "trunc",
         "trunc_divide",
         "entr",
+        "log_odds",
         "xlogy",
         "xlog1py",
     ]

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from .long_sums import MOST
+
 __all__ = ["narrow_sum"]
 
 Array = Any
@@ -40,7 +42,7 @@ def narrow_sum(x: Array, dim: int) -> Array | None:
         pays = 2 <= shape[dim] < FEW and x.size >= ROWS * shape[dim]
         return _columns(x) if pays else None
     inner, outer = math.prod(shape[dim + 1 :]), math.prod(shape[:dim])
-    if not (2 <= inner <= NARROW and shape[dim] > 1 and outer > 1 and x.size >= ELEMENTS):
+    if not (2 <= inner <= NARROW and 1 < shape[dim] <= MOST and outer > 1 and x.size >= ELEMENTS):
         return None
     if not x.flags.c_contiguous:
         return None

@@ -138,12 +138,20 @@ def cumsum(x: Array, *, dim: int) -> Array:
     return _running(xp(x).cumsum, x, dim)
 
 
+#: Types of which sums and products so far are kept in another one: what is rounded is each result alone.
+_DOUBLE = {"f": np.float64, "F": np.complex128}
+
+
 def _running(function: Callable[..., Array], x: Array, dim: int) -> Array:
     dtype = accumulated(dtypes.from_numpy(x.dtype)).np
     if not x.ndim:
         return x.astype(dtype)
     start = x.astype(dtype) if x.dtype.kind in "biu" else wide(x)
-    return function(start, axis=dim).astype(dtype, copy=False)
+    double = _DOUBLE.get(x.dtype.char) if xp(x) is np else None
+    if double is None:
+        return function(start, axis=dim).astype(dtype, copy=False)
+    with np.errstate(over="ignore"):  # what a sum so far is too large for is infinite
+        return function(start, axis=dim, dtype=double).astype(dtype)
 
 
 def _cumprod_grad(g: Any, x: Any, out: Any, dim: int) -> Any:

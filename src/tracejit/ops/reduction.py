@@ -18,6 +18,7 @@ from ..types import Shape, TensorType
 from . import slabs
 from .comparison import isnan
 from .elementwise import cast, where
+from .long_sums import added
 from .movement import expand, unsqueeze
 from .namespace import wide, xp
 from .narrow_sums import narrow_sum
@@ -91,7 +92,7 @@ def kept(value: Any, x_type: TensorType, dims: Shape, keepdim: bool) -> Any:
 
 
 _REDUCTIONS: dict[str, Any] = {
-    "sum": np.add.reduce,
+    "sum": added,
     "prod": np.multiply.reduce,
     "max": np.maximum.reduce,
     "min": np.minimum.reduce,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...dtypes import DType, int64
+from ...dtypes import DType, float32, float64, int64
 from ...ops.shapes import numel
 from ...sizes import smallest
 from .. import scalar
@@ -25,6 +25,8 @@ def carried(writer: AlongWriter) -> dict[str, tuple[DType, str]]:
     dtype = scalar.compute_dtype(writer.value.spec.dtype)
     if writer.op == LOG_OF_SUM:
         return carried_logs(dtype)
+    if dtype is writer.source is float32:
+        dtype = float64  # as in eager execution: rounded is each result alone
     # -0.0 is what nothing sums up to: it changes no element.
     number = "1" if writer.op == "cumprod" else "-0.0" if dtype.is_floating_point else "0"
     return {"total": (dtype, f"{scalar.cast_name(dtype)}({number})")}

@@ -1,0 +1,69 @@
+"""Sums of many rows: NumPy adds one after the other, which loses a digit for every hundred rows; here blocks of them.
+
+Short rows are added beside each other, so that loops are long. Which numbers are added first depends on shapes alone.
+Sums along what lies one element after the other are NumPy's, which are made by pairs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = ["added"]
+
+Array = Any
+_add: Any = np.add.reduce
+#: Most rows that are added one after the other; of more, blocks of so many, so many blocks side by side.
+MOST, BLOCK, BESIDE = 512, 128, 16
+#: Most elements of rows that are added beside each other.
+WIDE = 1 << 8
+
+
+def added(x: Array, axis: Sequence[int], keepdims: bool = False) -> Array:
+    """``np.add.reduce``, of numbers with fractions by blocks.
+
+    >>> x = np.full((1 << 20, 2), 0.1, np.float32)
+    >>> [round(float(s[0])) for s in (added(x, (0,)), np.add.reduce(x, axis=0))]
+    [104858, 104952]
+    """
+    while (along := _rows(x, axis)) is not None:
+        x = _folded(x, along)
+    return _add(x, axis=axis, keepdims=keepdims)
+
+
+def _rows(x: Array, axes: Sequence[int]) -> int | None:
+    """The longest of the dimensions along which too many rows would be added one after the other."""
+    if x.size <= MOST or x.dtype.kind not in "fc":
+        return None
+    shape, steps = x.shape, x.strides
+    if math.prod([shape[d] for d in axes]) <= MOST:
+        return None
+    outer, expected = list(axes), x.itemsize
+    for _, extent, d in sorted((abs(steps[d]), shape[d], d) for d in range(x.ndim) if shape[d] > 1):
+        if d not in outer or (abs(steps[d]) != expected and len(outer) < len(axes)):
+            break
+        outer.remove(d)  # NumPy adds these by pairs
+        expected = abs(steps[d]) * extent
+    if math.prod([shape[d] for d in outer]) <= MOST:
+        return None
+    return max(outer, key=shape.__getitem__)
+
+
+def _folded(x: Array, along: int) -> Array:
+    """``x`` with fewer rows along a dimension, each of which is the sum of some."""
+    before, rows, after = x.shape[:along], x.shape[along], x.shape[along + 1 :]
+    if rows <= MOST:
+        return _add(x, axis=along, keepdims=True)
+    beside = min(BESIDE, rows // BLOCK) if math.prod(after) <= WIDE else 1
+    blocks = rows // (BLOCK * beside)
+    whole, front = blocks * BLOCK * beside, (slice(None),) * along
+    parts = x[(*front, slice(whole))].reshape(*before, blocks, BLOCK, beside, *after)
+    sums = _add(parts, axis=along + 1)
+    sums = sums.reshape(*before, blocks * beside, *after)
+    if whole == rows:
+        return sums
+    rest = added(x[(*front, slice(whole, None))], (along,), keepdims=True)
+    return np.concatenate([sums, rest], axis=along)
