@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -327,3 +328,15 @@ def test_memory_of_another_library_has_an_offset_of_its_own() -> None:
 def test_what_is_refused(call, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         call()
+
+
+@pytest.mark.parametrize("name", ["quantile", "nanquantile"])
+def test_quantiles_between_infinities_are_those_of_pytorch(name: str):
+    torch = pytest.importorskip("torch")
+    rows = np.array(list(itertools.product([-np.inf, 0.0, 2.0, np.inf], repeat=3)))
+    for share in (0.0, 0.1, 0.3, 0.5, 0.6, 0.9, 1.0):
+        for kind in ("linear", "midpoint"):
+            found, expected = (
+                getattr(t, name)(t.tensor(rows), share, 1, interpolation=kind) for t in (tj, torch)
+            )
+            np.testing.assert_array_equal(found.numpy(), expected.numpy())

@@ -7,12 +7,12 @@ Sums along what lies one element after the other are NumPy's, which are made by 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-__all__ = ["added"]
+__all__ = ["added", "running"]
 
 Array = Any
 _add: Any = np.add.reduce
@@ -32,6 +32,19 @@ def added(x: Array, axis: Sequence[int], keepdims: bool = False) -> Array:
     while (along := _rows(x, axis)) is not None:
         x = _folded(x, along)
     return _add(x, axis=axis, keepdims=keepdims)
+
+
+def running(function: Callable[..., Array], x: Array, dim: int, doubled: bool) -> Array:
+    """Sums or products of all up to each; ``doubled``: of single precision, what there is so far is kept in double.
+
+    >>> float(running(np.cumsum, np.full(1 << 20, 0.1, np.float32), 0, True)[-1])
+    104857.6015625
+    """
+    if not doubled:
+        return function(x, axis=dim)
+    kind = np.complex128 if x.dtype.kind == "c" else np.float64
+    with np.errstate(over="ignore"):  # what is too large for a result is infinite
+        return function(x, axis=dim, dtype=kind).astype(x.dtype)
 
 
 def _rows(x: Array, axes: Sequence[int]) -> int | None:

@@ -17,6 +17,7 @@ from ..types import TensorType
 from .comparison import eq, gt, isfinite, logical_and
 from .distinct import distinct_part
 from .elementwise import mul, where
+from .long_sums import running
 from .movement import slice
 from .namespace import wide, xp
 from .orders import along_last, first_in_order, place_in_order, places_among, stable_order
@@ -138,20 +139,13 @@ def cumsum(x: Array, *, dim: int) -> Array:
     return _running(xp(x).cumsum, x, dim)
 
 
-#: Types of which sums and products so far are kept in another one: what is rounded is each result alone.
-_DOUBLE = {"f": np.float64, "F": np.complex128}
-
-
 def _running(function: Callable[..., Array], x: Array, dim: int) -> Array:
     dtype = accumulated(dtypes.from_numpy(x.dtype)).np
     if not x.ndim:
         return x.astype(dtype)
     start = x.astype(dtype) if x.dtype.kind in "biu" else wide(x)
-    double = _DOUBLE.get(x.dtype.char) if xp(x) is np else None
-    if double is None:
-        return function(start, axis=dim).astype(dtype, copy=False)
-    with np.errstate(over="ignore"):  # what a sum so far is too large for is infinite
-        return function(start, axis=dim, dtype=double).astype(dtype)
+    found = running(function, start, dim, x.dtype.char in "fF" and xp(x) is np)
+    return found.astype(dtype, copy=False)
 
 
 def _cumprod_grad(g: Any, x: Any, out: Any, dim: int) -> Any:

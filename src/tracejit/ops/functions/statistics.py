@@ -28,6 +28,7 @@ from .common import (
     upcast,
 )
 from .joining import cat
+from .mathematics import lerp
 from .reductions import ValuesAndIndices
 from .slicing import slice_along
 from .sorting import at_positions, sort
@@ -320,8 +321,7 @@ def _at(
     share = e.sub(position, low)
     if read is ix.take:
         share = _along(share, values, d)
-    weight = 0.5 if interpolation == "midpoint" else share
-    return e.add(below, e.mul(e.sub(above, below), weight))
+    return lerp(below, above, 0.5 if interpolation == "midpoint" else share)
 
 
 @function()
