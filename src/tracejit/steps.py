@@ -87,6 +87,8 @@ def _described(args: Sequence[Any], key: list[Any], tensors: list[Tensor]) -> bo
                 return False
             if base is not None and (x._piece is not None or base._requires_grad is not tracked):
                 return False
+            if array.size == 1 and tensors:  # an option may be told by a tensor, and read
+                return False
             tensors.append(x)
             key += (array.shape, array.strides, array.dtype, tracked)
         elif isinstance(x, (list, tuple)):

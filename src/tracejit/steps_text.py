@@ -47,8 +47,9 @@ def written(
     >>> written("twice", [Note(tj.ops.elementwise.add, (x, x), {}, twice)], [x], twice)(y)
     tensor([2., 4.])
     """
-    if not all(map(_is_steady, notes)):
-        return None
+    met = {id(x) for note in notes for x in note.operands}
+    if not all(map(_is_steady, notes)) or not all(id(x) in met for x in tensors):
+        return None  # what no op takes was read by the function: an option that a tensor tells
     items, shape = _taken_apart(result)
     writer = _Writer(tensors, notes)
     if not shape or not all(id(x) in writer.names for x in items):

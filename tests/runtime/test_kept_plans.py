@@ -16,6 +16,7 @@ from tracejit import config
 from tracejit.extents import Extents
 from tracejit.runtime.counts import COUNTS
 from tracejit.runtime.kept.data import Decoder, Encoder, NotKept
+from tracejit.runtime.kept.plans import put_waiting
 from tracejit.runtime.machine_code import store
 from tracejit.runtime.plan.records import KeptPlan
 from tracejit.runtime.streaming import STREAMED_BYTES
@@ -261,6 +262,7 @@ def test_without_their_kernels_plans_are_made_again(
 
 def test_damaged_plans_are_made_again(kept: store.KernelStore) -> None:
     first, made, _ = counted(lambda: run("rounds"))
+    put_waiting()
     assert kept.directory is not None
     for path in (kept.directory / kept.folder).rglob("*"):
         if path.is_file():

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..errors import DtypeError
 from .namespace import xp
-from .promotion import Infos, Promoted
+from .promotion import Infos, Promoted, UnsupportedDtypeError
 from .table import Array, Sample, elementwise
 
 #: The most positions that ranks have room for.
@@ -34,14 +33,14 @@ def has_rank(dtype: dtypes.DType) -> bool:
 def _to_rank(op: Any, infos: Infos, attributes: Mapping[str, Any]) -> Promoted:
     dtype = infos[0][0]
     if dtype.category not in ("int", "float"):
-        raise DtypeError(f'"{op.name}" not implemented for {dtype.title!r}')
+        raise UnsupportedDtypeError(f'"{op.name}" not implemented for {dtype.title!r}')
     return (dtypes.float32 if dtype.is_floating_point else dtypes.int64,), dtypes.int64
 
 
 def _from_rank(result: dtypes.DType) -> Any:
     def promoted(op: Any, infos: Infos, attributes: Mapping[str, Any]) -> Promoted:
         if infos[0][0] is not dtypes.int64:
-            raise DtypeError(f'"{op.name}" not implemented for {infos[0][0].title!r}')
+            raise UnsupportedDtypeError(f'"{op.name}" not implemented for {infos[0][0].title!r}')
         return (dtypes.int64,), result
 
     return promoted
@@ -51,7 +50,7 @@ _NUMBERS = (
     Sample((np.array([0.0, -0.0, 1.5, -np.inf, np.inf, np.nan, 1e-42], np.float32),)),
     Sample((np.array([3, -(1 << 31), (1 << 31) - 1], np.int32),)),
     Sample((np.array([200, 3], np.uint8),)),
-    Sample((np.array([True]),), {}, DtypeError, "not implemented"),
+    Sample((np.array([True]),), {}, UnsupportedDtypeError, "not implemented"),
 )
 _RANKS = (Sample((np.array([(5 << 32) - 2, -(7 << 32) + 3, (1 << 32) - 1, -1]),)),)
 

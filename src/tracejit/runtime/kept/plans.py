@@ -163,16 +163,18 @@ def _write(key: str, program: ProgramPlan, reads: tuple[int, ...], mark: Mark) -
         _log.debug("the plan of %s is not kept: %s", plan.name, reason)
         return
     _waiting.append((key, {**found, **encoder.tables()}))
-    worker().submit(_put_waiting, _LATER, compiles=False)
+    worker().submit_idle(put_waiting)
 
 
-#: Plans to be written, by key, and how long their bytes may wait, in seconds.
+#: Plans to be written, by key.
 _waiting: deque[tuple[str, dict[str, Any]]] = deque()
-_LATER = 0.2
 
 
-def _put_waiting() -> None:
-    """Write the plans that wait, at the end of the program at the latest."""
+def put_waiting() -> None:
+    """Write the plans that wait, at the end of the program at the latest.
+
+    >>> put_waiting()
+    """
     with contextlib.suppress(IndexError):
         while True:
             key, found = _waiting.popleft()
@@ -180,7 +182,7 @@ def _put_waiting() -> None:
             plan_store().put(key, zlib.compress(text.encode(), 1))
 
 
-atexit.register(_put_waiting)
+atexit.register(put_waiting)
 
 
 def _plain_words(words: list[Any], encoder: Encoder) -> list[list[int]]:
@@ -213,7 +215,7 @@ def _read(
     """The plan that is kept under a key; None where there is none."""
     data = plan_store().get(key)
     if data is None and _waiting:
-        _put_waiting()
+        put_waiting()
         data = plan_store().get(key)
     if data is None:
         return None
