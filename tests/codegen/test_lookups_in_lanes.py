@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import llvmlite.binding
 import numpy as np
 import pytest
 
@@ -42,12 +43,29 @@ SAME = f"""
 """
 
 
+ADDED = f"""
+{HEAD}
+    for i in range(lo, hi):
+        v = at[i]
+        out[i] = out[i] + x[v]
+    return 0
+"""
+
+
 def text_of(source: str) -> str:
     return lower_kernel(source, "k", noalias=True, vector_bits=512, lacking=(), widen=512).text
 
 
 def test_lookups_are_gathered() -> None:
     assert "llvm.masked.gather.v8f32" in text_of(CHECKED)
+
+
+def test_what_is_left_over_is_looked_up_one_by_one() -> None:
+    text = text_of(ADDED)  # elements that are added to others are done singly at the end
+    assert "llvm.masked.gather.v8f32" in text
+    assert "llvm.masked.load" not in text
+    module = llvmlite.binding.parse_assembly(text)
+    module.verify()
 
 
 @pytest.mark.parametrize("source", [FLIPPED, STORED, SAME])

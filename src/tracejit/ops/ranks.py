@@ -47,7 +47,7 @@ def _from_rank(result: dtypes.DType) -> Any:
 
 
 _NUMBERS = (
-    Sample((np.array([0.0, -0.0, 1.5, -np.inf, np.inf, np.nan, 1e-42], np.float32),)),
+    Sample((np.array([0.0, -0.0, 1.5, -2.5, 1e-42], np.float32),)),
     Sample((np.array([3, -(1 << 31), (1 << 31) - 1], np.int32),)),
     Sample((np.array([200, 3], np.uint8),)),
     Sample((np.array([True]),), {}, UnsupportedDtypeError, "not implemented"),

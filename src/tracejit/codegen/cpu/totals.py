@@ -16,8 +16,11 @@ from .logs import carried_logs, log_step
 TOGETHER = 4
 
 
-def carried(writer: AlongWriter) -> dict[str, tuple[DType, str]]:
-    """What goes from one element to the next: names, dtypes, and what is there before the first."""
+def carried(writer: AlongWriter, doubled: bool = True) -> dict[str, tuple[DType, str]]:
+    """What goes from one element to the next: names, dtypes, and what is there before the first.
+
+    With ``doubled``, running sums of single precision go on in double.
+    """
     if writer.op == EXTREME_SO_FAR:
         dtype = scalar.compute_dtype(writer.source)
         kind = "max" if writer.value.attributes["largest"] else "min"
@@ -25,7 +28,7 @@ def carried(writer: AlongWriter) -> dict[str, tuple[DType, str]]:
     dtype = scalar.compute_dtype(writer.value.spec.dtype)
     if writer.op == LOG_OF_SUM:
         return carried_logs(dtype)
-    if dtype is writer.source is float32:
+    if doubled and dtype is writer.source is float32:
         dtype = float64  # as in eager execution: rounded is each result alone
     # -0.0 is what nothing sums up to: it changes no element.
     number = "1" if writer.op == "cumprod" else "-0.0" if dtype.is_floating_point else "0"

@@ -110,7 +110,7 @@ class _Printer(AlongWriter):
     def _carried(self) -> dict[str, tuple[DType, str]]:
         """Names, dtypes, and what changes no result."""
         if self.op in RUNNING:
-            return carried(self)
+            return carried(self, doubled=False)  # many devices are slow at float64
         dtype = scalar.compute_dtype(self.source)
         nowhere = "-1" if self.op == EXTREME_SO_FAR else str((1 << 63) - 1)
         kind = "max" if self._symbol == ">" else "min"
