@@ -73,14 +73,6 @@ def load_anywhere(rounds: Rounds, instruction: Instruction, part: int) -> str:
     >>> "llvm.masked.gather.v8f32" in text, text.count("ret i32 1")
     (True, 1)
     """
-    printer, lines = rounds.printer, rounds.lines
     place, *ends = instruction.operands
-    places = rounds.operand(place, "i64", part)
-    root = printer.scalar(instruction.flags)
-    if rounds.lanes == 1:  # where nothing is checked
-        one = printer.emit(lines, f"getelementptr {instruction.type}, ptr {root}, i64 {places}")
-        return printer.emit(lines, f"load {instruction.type}, ptr {one}")
-    text = f"getelementptr {instruction.type}, ptr {root}, {printer.spell('i64')} {places}"
-    pointers, truths = printer.emit(lines, text), printer.spell("i1")
-    mask = rounds.holds(ends, part)
-    return rounds.gather(instruction.type, pointers, f"{truths} {mask}")
+    root, mask = rounds.printer.scalar(instruction.flags), rounds.holds(ends, part)
+    return rounds.look_up(instruction.type, root, place, part, mask)

@@ -201,10 +201,7 @@ class Rounds:
         """Print whether all checks hold in all lanes that hold an element."""
         printer, truths = self.printer, self.printer.spell("i1")
         refs = [x for c in self.body.checks for x in self.values[c]]
-        for end in self.body.exits:
-            for ref in self.values[end]:
-                true = all_lanes("i1", "true", self.lanes)
-                refs.append(printer.emit(self.lines, f"xor {truths} {ref}, {true}"))
+        refs += [self.holds([x], part) for x in self.body.exits for part in range(self.parts)]
         every = refs[0]
         for ref in refs[1:]:
             every = printer.emit(self.lines, f"and {truths} {every}, {ref}")
@@ -343,15 +340,18 @@ class Rounds:
 
     def _look_up(self, instruction: Instruction, part: int) -> str:
         """Elements of a table of constants."""
-        printer, type_ = self.printer, instruction.type
         table, index = self.body.definitions[instruction.operands[0]].operands
-        places = self.operand(index, "i64", part)
+        every = all_lanes("i1", "true", self.lanes)
+        return self.look_up(instruction.type, table, index, part, every)
+
+    def look_up(self, type_: str, root: str, index: str, part: int, mask: str) -> str:
+        """Elements of an array at the places of a part's lanes, of those that the mask has; zeros elsewhere."""
+        printer, places = self.printer, self.operand(index, "i64", part)
         number = "i64" if self.lanes == 1 else printer.spell("i64")
-        text = f"getelementptr {type_}, ptr {table}, {number} {places}"
+        text = f"getelementptr {type_}, ptr {root}, {number} {places}"
         pointers = printer.emit(self.lines, text)
-        if self.lanes == 1:
+        if self.lanes == 1:  # where nothing is checked
             return printer.emit(self.lines, f"load {type_}, ptr {pointers}")
-        mask = all_lanes("i1", "true", self.lanes)
         return self.gather(type_, pointers, f"{printer.spell('i1')} {mask}")
 
     def gather(self, type_: str, pointers: str, mask: str) -> str:

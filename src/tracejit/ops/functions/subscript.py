@@ -271,7 +271,7 @@ def _basic_steps(shape: Shape, index: Any) -> list[tuple[Any, dict[str, Any]]] |
     key = tuple(words)
     found = _known_steps.get(key)
     if found is None:
-        found = _steps(_planned(shape, _items(index)))
+        found = part_steps(shape, index)
         if len(_known_steps) >= _MOST_KNOWN:
             _known_steps.clear()
         _known_steps[key] = found

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from ..blas import routine_address
 from ..machine_code import kernels, vector_modules
-from ..machine_code.promised import GoneError, Promised, promise, settled
+from ..machine_code.promised import GoneError, Promised, promise
 from ..tiled.tiled_loops import tiled_loop_function
 from ..tiled.tiles import tiles_function
 
-__all__ = ["find", "settled"]
+__all__ = ["find"]
 
 #: How a function is found, by the first word of what its address is the address of.
 _FINDERS: dict[str, Callable[..., int | None]] = {
@@ -27,6 +27,7 @@ def find(origin: tuple[str, ...]) -> Promised:
 
     That raises `GoneError` where it would have to be compiled, or is in no library here.
 
+    >>> from tracejit.runtime.machine_code.promised import settled
     >>> address = find(("kernel", "0" * 64, "no_such_function"))
     >>> settled(address)
     Traceback (most recent call last):
