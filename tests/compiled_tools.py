@@ -11,7 +11,9 @@ import pytest
 
 import tracejit as tj
 from tracejit.ops.table import Elementwise
+from tracejit.runtime.launcher import Loop
 from tracejit.runtime.plan.plan import HostCall
+from tracejit.runtime.program import Program
 from tracejit.runtime.threads import get_num_threads, set_num_threads
 from tracejit.testing.samples import Case
 
@@ -196,6 +198,16 @@ def pool_of(threads: int) -> Iterator[None]:
 
 def host_ops(compiled: Any) -> set[str]:
     """Ops that the programs of a compiled function run as NumPy code."""
-    programs = [program for entry in compiled._all() for program in entry.programs()]
-    assert programs
-    return {i.op.name for p in programs for i in p.plan.items if isinstance(i, HostCall)}
+    found = programs(compiled)
+    assert found
+    return {i.op.name for p in found for i in p.plan.items if isinstance(i, HostCall)}
+
+
+def programs(compiled: Any) -> list[Program]:
+    """The programs of all that a compiled function has recorded."""
+    return [program for entry in compiled._all() for program in entry.programs()]
+
+
+def loops(compiled: Any) -> list[list[Loop]]:
+    """The native loops of each program."""
+    return [[i for i in p.plan.items if isinstance(i, Loop)] for p in programs(compiled)]

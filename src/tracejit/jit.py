@@ -168,16 +168,15 @@ class CompiledFunction(Keeping, Inspection, Copies):
             log.debug("%s: its kernels are not there yet", self.name)
         elif isinstance(end, NotReplayable):
             if self.shapes.unserved(entry, end):
-                self._forget(entry)
+                self.forget(entry)
                 return self._record(entry.key, tensors, args, kwargs)
             self._explain(str(end))
             if not (entry.alike or end.passing) and self.uses.without_sizes(entry, str(end)):
-                self._forget(entry)
+                self.forget(entry)
         result = self._eager(args, kwargs)
         if isinstance(end, Refused):
             self._explain(f"compiled code refused its input ({end}), and eager execution did not")
-            if self.plans.refused():
-                self._forget(entry)
+            entry.refused()
         return result
 
     def _ended(
@@ -208,7 +207,7 @@ class CompiledFunction(Keeping, Inspection, Copies):
             end.passed()  # it came back: no error this time
             return result
         if self.shapes.missed(entry, branch) or self.uses.missed(entry, branch):
-            self._forget(entry)
+            self.forget(entry)
             return self._record(entry.key, tensors, args, kwargs)
         if entry.open:
             return self._extend(entry, tensors, args, kwargs, unseen)
@@ -245,7 +244,7 @@ class CompiledFunction(Keeping, Inspection, Copies):
                     replaced = self.uses.learn_state(key, self.entries.get(key, ()))
                     why = replaced and replaced.difference(tensors)
                     why = why or why_new(self.entries, key, tensors)
-                    self._forget(replaced)
+                    self.forget(replaced)
                     self._churn.note(f"{CHURN} calls in a row had new signatures (the last: {why})")
                     entry = Entry(self, key, tensors, args, kwargs)
                     return self._extend(entry, tensors, args, kwargs, why)
@@ -310,7 +309,7 @@ class CompiledFunction(Keeping, Inspection, Copies):
                 return self._record(entry.key, tensors, args, kwargs)
             return self._recorded(entry, tensors, args, kwargs, why)
         if self._gives_up(entry) or self._learns(listener):  # the next call is recorded once more
-            self._forget(entry)
+            self.forget(entry)
             return result
         self._judge(entry, listener.verdict(entry.guard, tensors, result))
         self._keep(entry)

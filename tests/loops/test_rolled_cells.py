@@ -6,20 +6,10 @@ import numpy as np
 import pytest
 
 import tracejit as tj
+from compiled_tools import host_ops, loops
 from tracejit import nn
-from tracejit.runtime.launcher import Loop
-from tracejit.runtime.plan.plan import HostCall
 
 BATCH, SIZE = 4, 6
-
-
-def programs(compiled):
-    return [program for entry in compiled._all() for program in entry.programs()]
-
-
-def loops(compiled):
-    """The native loops of each program."""
-    return [[i for i in p.plan.items if isinstance(i, Loop)] for p in programs(compiled)]
 
 
 def cell_over(gates):
@@ -53,7 +43,7 @@ def test_a_cell_that_joins_its_inputs_is_one_loop_each_way(steps):
         for a, b in zip(*results, strict=True):
             np.testing.assert_allclose(a, b, 2e-4, 1e-5)
     assert [len(found) for found in loops(compiled)] == [1, 1]
-    assert not any(isinstance(i, HostCall) for p in programs(compiled) for i in p.plan.items)
+    assert host_ops(compiled) == set()
 
 
 def test_a_whole_step_is_two_loops_and_new_lengths_need_no_kernel():

@@ -77,11 +77,18 @@ def small_matrices(x: tj.Tensor) -> tj.Tensor:
     return tj.linalg.solve(a, x[:4]) + tj.linalg.inv(a).sum()
 
 
+def waves(x: tj.Tensor) -> tj.Tensor:
+    for _ in range(12):
+        x = tj.fft.irfft(0.9 * tj.fft.rfft(x), n=x.shape[-1])
+    return x + tj.fft.ifft2(tj.fft.fft2(x)).real
+
+
 PROGRAMS: dict[str, Callable[[tj.Tensor], tj.Tensor]] = {
     f.__name__: f
     for f in (
         *(matrices, convolved, rounds, recurrence, until, library, branches, written, drawn),
         small_matrices,
+        waves,
     )
 }
 

@@ -2,8 +2,6 @@
 
 ``norm`` says which direction divides by the number of points, as in NumPy: "backward", "ortho" (by its root, both) or
 "forward". The matrix of a transform is symmetric: the transform of the gradient is the gradient of the transform.
-
-A row's bits depend neither on the other rows nor on the threads.
 """
 
 # mypy: disable-error-code="has-type"

@@ -1,4 +1,4 @@
-"""Fourier transforms of arrays of the host: many short rows by a kernel, a lane of a vector for each, others by SciPy.
+"""Fourier transforms of arrays of the host: by kernels, and where there is none for a length, by SciPy.
 
 SciPy transforms several rows at once in vectors and in several threads, too, which NumPy does not do (complex single
 precision takes a sixth of the time). Its threads are Python's, and begin late.
@@ -14,14 +14,14 @@ from .. import config
 from ..types import Shape
 from .op import Array
 
-__all__ = ["fourier_of_host", "set_fourier"]
+__all__ = ["MODES", "fourier_of_host", "in_order", "scale_of", "set_fourier"]
 
-#: What transforms rows along a dimension by a kernel, and says which of them are not finite.
-Transform = Callable[[str, Array, int, bool, float, int], tuple[Array, Array] | None]
+#: What transforms rows along a dimension by a kernel, if there is one. Raises FloatingPointError where a result is not
+#: finite.
+Transform = Callable[[str, Array, int, bool, float, int], Array | None]
 _kernel: list[Transform] = []
-#: Elements of an array, and rows, from which on a kernel serves, and most elements of a row.
-_MANY, _ROWS, _SHORT = 1 << 11, 8, 1 << 10
-_MODES = {"fft": "complex", "ifft": "complex", "rfft": "of_real", "irfft": "to_real"}
+#: What rows are: complex before and after, real before, or real after.
+MODES = {"fft": "complex", "ifft": "complex", "rfft": "of_real", "irfft": "to_real"}
 
 
 def set_fourier(transform: Transform) -> None:
@@ -42,46 +42,41 @@ def fourier_of_host(
     >>> fourier_of_host("rfft", np.ones((1, 4)), (1,), "backward").real.tolist()
     [[4.0, 0.0, 0.0]]
     """
-    own = [x.shape[d] for d in dims] if sizes is None else list(sizes)
-    if not all(_serves(x, d, n) for d, n in zip(dims, own, strict=True)):
+    try:
+        return _one_by_one(name, x, dims, norm, sizes)
+    except FloatingPointError:  # what infinities become depends on the order of operations
         return _by_library(name, x, dims, norm, sizes)
-    whole = "ifft" if name[0] == "i" else "fft"
-    if name != "rfft":  # the last one is what becomes real
-        for d, n in zip(dims[:-1], own, strict=False):
-            x = _along(whole, x, d, n, norm)
-    x = _along(name, x, dims[-1], own[-1], norm)
-    if name == "rfft":
-        for d, n in zip(dims[:-1], own, strict=False):
-            x = _along(whole, x, d, n, norm)
+
+
+def in_order(name: str, dims: Shape) -> list[tuple[str, int]]:
+    """Which transforms one along several dimensions consists of: real numbers are on the outside.
+
+    >>> in_order("rfft", (0, 1)), in_order("irfft", (0, 1))
+    ([('rfft', 1), ('fft', 0)], [('ifft', 0), ('irfft', 1)])
+    """
+    others = [("ifft" if name[0] == "i" else "fft", d) for d in dims[:-1]]
+    last = (name, dims[-1])
+    return [last, *others] if name == "rfft" else [*others, last]
+
+
+def _one_by_one(name: str, x: Array, dims: Shape, norm: str, sizes: Shape | None) -> Array:
+    """The transforms along one dimension after the other. Raises FloatingPointError where a result is not finite."""
+    given = [x.shape[d] for d in dims] if sizes is None else sizes
+    own = dict(zip(dims, given, strict=True))
+    for one, dim in in_order(name, dims):
+        n, inverse, found = own[dim], one[0] == "i", None
+        if _kernel and x.dtype.char in "fdFD" and x.dtype.isnative:
+            found = _kernel[0](MODES[one], x, n, inverse, scale_of(n, norm, inverse), dim)
+        x = _by_library(one, x, (dim,), norm, (n,)) if found is None else found
     return x
 
 
-def _serves(x: Array, dim: int, n: int) -> bool:
-    """Is a kernel worth it along a dimension, of so many elements?"""
-    if not _kernel or x.size < _MANY or x.dtype.char not in "fdFD" or not x.dtype.isnative:
-        return False
-    inner = math.prod(x.shape[dim + 1 :])
-    beside = inner if dim < x.ndim - 1 else x.size // x.shape[dim]
-    return 1 < n <= _SHORT and beside >= _ROWS
+def scale_of(n: int, norm: str, inverse: bool) -> float:
+    """What results are multiplied by.
 
-
-def _along(name: str, x: Array, dim: int, n: int, norm: str) -> Array:
-    """A transform along one dimension, of n elements."""
-    inverse = name[0] == "i"
-    found = _kernel[0](_MODES[name], x, n, inverse, _scale(n, norm, inverse), dim)
-    if found is None:
-        return _by_library(name, x, (dim,), norm, (n,))
-    result, odd = found
-    if len(odd):  # what infinities become depends on the order of operations
-        if dim < x.ndim - 1:
-            return _by_library(name, x, (dim,), norm, (n,))
-        again = _by_library(name, x.reshape(-1, x.shape[-1])[odd], (1,), norm, (n,))
-        result.reshape(-1, result.shape[-1])[odd] = again
-    return result
-
-
-def _scale(n: int, norm: str, inverse: bool) -> float:
-    """What results are multiplied by."""
+    >>> scale_of(8, "backward", True)
+    0.125
+    """
     if norm == "ortho":
         return 1 / math.sqrt(n)
     return 1 / n if inverse == (norm == "backward") else 1.0

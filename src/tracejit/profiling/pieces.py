@@ -20,8 +20,7 @@ from ..runtime.blas import is_gemm
 from ..runtime.launcher import Loop, Step, rows
 from ..runtime.machine_code.kernels import Kernel, original
 from ..runtime.native.launcher_ir import HEADER_WORDS, STEP_WORDS
-from ..runtime.plan.factors import FactorStep
-from ..runtime.plan.records import HostCall
+from ..runtime.plan.records import HostCall, NamedStep
 from ..runtime.program import Program
 from ..runtime.taps import TapStep
 from ..runtime.threads import get_num_threads
@@ -125,7 +124,7 @@ def _work(step: Step, kernels: Iterator[tuple[int, Kernel, int]], program: Progr
         own = _taps(step)
         joined = step.joined and _work(step.joined, kernels, program)
         return _joined(own, joined, step) if joined else own
-    if isinstance(step, FactorStep):
+    if isinstance(step, NamedStep):
         read, written = step.moved
         return Work(step.name, "kernel", ((read, read),), (written,), (), False)
     address = original(program.bound([step.fn_address])[0])

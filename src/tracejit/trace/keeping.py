@@ -92,7 +92,7 @@ class Keeping:
         made = type(entry)(entry.owner, key, own, args, kwargs)
         result = self._recorded(made, own, args, kwargs, f"extents are numbers: {why}")
         if self.shapes.without(entry, str(why)):
-            self._forget(entry)
+            self.forget(entry)
         return result
 
     def _changes_always(self) -> bool:
@@ -228,7 +228,7 @@ class Keeping:
             self.entries.pop(oldest)
             self._backoffs.pop(oldest, None)
 
-    def _forget(self, entry: Entry | None) -> None:
+    def forget(self, entry: Entry | None) -> None:
         """Another recording takes the place of an entry."""
         self._routes = ()
         if entry is not None and entry.key in self.entries:

@@ -75,11 +75,13 @@ def batch_module(
     write: Callable[[Batch], None],
     given: Kind | None = None,
     checked: bool = False,
+    members_of_tile: int = 0,
 ) -> str:
     """The module with a kernel over tiles; its arguments: arrays, numbers, how many members, vectors of scratch memory.
 
-    What is put back has elements ``given`` by another kind, if there is one, with as many lanes. Where it is
-    ``checked``, the last array is left out, and what ``write`` says through ``failed`` is returned.
+    A tile has as many members as a vector has lanes, or ``members_of_tile``. What is put back has elements ``given`` by
+    another kind, if there is one, with as many lanes. Where it is ``checked``, the last array is left out, and what
+    ``write`` says through ``failed`` is returned.
 
     >>> kind = Kind("f32", Machine(64, 8, 3))
     >>> batch_module(kind, "nothing", 1, 0, lambda batch: None).count("@nothing(")
@@ -97,7 +99,7 @@ def batch_module(
     count, vectors = (f.word("%args", arrays + numbers + i) for i in range(2))
     scratch = f.make(f"alloca {given.vector}, i64 {vectors}, align 64")
     with f.loop("%lo", "%hi") as tile:
-        first = f.product(tile, kind.lanes)
+        first = f.product(tile, members_of_tile or kind.lanes)
         write(Batch(Lanes(f, kind), words, first, count, scratch, failed))
     f.add(f"ret i32 {f.make(f'load i32, ptr {failed}') if checked else 0}")
     more = _MORE.format(v=kind.vector, s=kind.suffix)

@@ -37,8 +37,8 @@ class Odd:
         no_number, so_far = self.t.number(float("nan")), self.sum.get()
         self.sum.set(truth.choose(no_number, so_far))
 
-    def note(self, batch: Batch, array: str) -> None:
-        """Write a one for each such matrix, a zero for the others; or say that there is one."""
+    def note(self, batch: Batch, array: str = "") -> None:
+        """Write a one for each such matrix, a zero for the others; or, in checked kernels, say that there is one."""
         odd = self.sum.get().is_not("eq", self.t.number(0.0))
         if batch.failed:
             with batch.f.when(odd.anywhere()):

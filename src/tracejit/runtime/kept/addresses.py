@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..blas import routine_address
+from ..fourier import constants_address
 from ..machine_code import kernels, vector_modules
 from ..machine_code.promised import GoneError, Promised, promise
 from ..tiled.tiled_loops import tiled_loop_function
@@ -19,6 +20,7 @@ _FINDERS: dict[str, Callable[..., int | None]] = {
     "blas": routine_address,
     "tiles": tiles_function,
     "tiled_loop": tiled_loop_function,
+    "fourier": constants_address,
 }
 
 

@@ -7,7 +7,6 @@ are only part of programs that may be refused.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...codegen.products.vector_machine import vector_machine
@@ -18,24 +17,16 @@ from ...ops.side_by_side import LEAST, MOST_COLUMNS, MOST_ELEMENTS, MOST_ROTATED
 from ...ops.table import Op
 from ...passes.windows.strips import at_most, equal
 from ..lanes import lane_code
-from ..launcher import Step
 from ..machine_code.vector_modules import VectorModule, address
+from .records import NamedStep
 
 if TYPE_CHECKING:
     from .plan import Planner
 
-__all__ = ["FactorStep", "factors_module", "is_dense", "is_factored", "plan_factors"]
+__all__ = ["factors_module", "is_factored", "plan_factors"]
 
 #: Most columns of matrices of which there are few, that do not fill the lanes.
 MOST_ALONE = 16
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FactorStep(Step):
-    """A step that says what it does, and how many bytes it reads and writes."""
-
-    name: str
-    moved: tuple[Any, Any]
 
 
 class _Kernel(NamedTuple):
@@ -109,18 +100,6 @@ def _is_small(x: Value, kernel: _Kernel) -> bool:
     return at_most(columns, most) and at_most(rows * columns, MOST_ELEMENTS)
 
 
-def is_dense(x: Value, strides: Any) -> bool:
-    """Can a kernel read an operand that lies like this?
-
-    >>> from tracejit.dtypes import float32
-    >>> from tracejit.types import TensorType
-    >>> x = Value(TensorType((3, 3), float32))
-    >>> is_dense(x, (3, 1)), is_dense(x, (1, 3))
-    (True, False)
-    """
-    return equal(tuple(strides), x.spec.contiguous_strides())
-
-
 def factors_module(value: Value) -> VectorModule:
     """The native code that computes a value.
 
@@ -161,5 +140,5 @@ def plan_factors(planner: Planner, value: Value) -> None:
     code = address(factors_module(value), planner.ahead)
     moved = (sum(v.spec.nbytes for v in value.value_operands), value.spec.nbytes)
     planner.items.append(
-        FactorStep(code, words, (-1, -(-count // lanes)), 1, name=name, moved=moved)
+        NamedStep(code, words, (-1, -(-count // lanes)), 1, name=name, moved=moved)
     )

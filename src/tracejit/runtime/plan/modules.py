@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from ...passes.fusion.groups import Call
 from ..blas import gemm_modules
 from ..machine_code.vector_modules import VectorModule, missing
-from .factors import factors_module, is_factored
 from .taps import is_taps, modules_of
+from .vector_calls import is_vector_call, vector_call_modules
 
 if TYPE_CHECKING:
     from ...passes.fusion.groups import Schedule
@@ -27,7 +27,7 @@ def missing_modules(schedule: Schedule) -> dict[str, VectorModule]:
     """
     calls = [step.value for step in schedule.steps if isinstance(step, Call)]
     found = [module for v in calls if is_taps(v) for module in modules_of(v)]
-    found += [factors_module(v) for v in calls if is_factored(v)]
+    found += [module for v in calls if is_vector_call(v) for module in vector_call_modules(v)]
     products = [v.value_operands[0].spec.dtype for v in calls if v.op and v.op.name == "matmul"]
     for dtype in dict.fromkeys(products):
         found += gemm_modules(dtype.short)

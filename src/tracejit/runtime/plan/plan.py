@@ -29,7 +29,6 @@ from ..tiled.tile_runs import TileRun, find_tile_runs, read_by
 from ..tiled.tiles import FIRST_WINDOW
 from .arena import Arena, aligned
 from .assembly import is_fusible, place_moves
-from .factors import is_factored, plan_factors
 from .joined import join, plan_joined, written_over
 from .loops import as_it_is, carried_values, parts_of, plan_loop
 from .modules import missing_modules
@@ -38,6 +37,7 @@ from .products import plan_product
 from .records import Constant, HostCall, HostOperand, Plan, Products, Slot
 from .taps import is_taps, plan_taps
 from .tiles import plan_run
+from .vector_calls import is_vector_call, plan_vector_call
 from .views import PRODUCTS, Layouts, legalize, matrix_layout
 
 if TYPE_CHECKING:
@@ -280,8 +280,8 @@ class Planner:
             self.items.append(step)
         elif is_taps(value):
             plan_taps(self, value)
-        elif self.may_refuse and is_factored(value):
-            plan_factors(self, value)
+        elif self.may_refuse and is_vector_call(value):
+            plan_vector_call(self, value)
         elif scatters(value):
             self.plan_scatter(value)
         elif goes_along(value):

@@ -32,6 +32,14 @@ class Slot:
         return Slot(self.kind, self.index, self.offset + nbytes)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedStep(Step):
+    """A step of vector code that says what it does, and how many bytes it reads and writes."""
+
+    name: str
+    moved: tuple[Any, Any]
+
+
 @dataclass(frozen=True)
 class Products:
     """The matrix products that a library computes: their dtypes, how to find it (None where it is missing).

@@ -14,8 +14,8 @@ from ...ops.table import Contraction, Movement
 from ...passes.fusion.groups import is_constant, is_view
 from ...passes.simplify.liveness import live_part
 from ...types import Shape
-from .factors import is_dense, is_factored
 from .taps import is_read, is_taps
+from .vector_calls import is_dense, is_vector_call
 
 
 def strided_view(
@@ -163,7 +163,7 @@ def _readable(
             for number, x in enumerate(value.value_operands)
         )
         return Value(value.spec, value.op, found, value.attributes, line=value.line)
-    if isinstance(value.op, Contraction) and is_factored(value):
+    if is_vector_call(value):
         found = tuple(
             x
             if is_dense(x, layouts(x).strides)

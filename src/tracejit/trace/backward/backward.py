@@ -34,7 +34,7 @@ from ..tree.bound import Bound
 from ..tree.segments import Results
 from ..tree.structure import Pattern, stride_pattern
 from .pass_reads import PassReads
-from .planned import plan_backward, restricted
+from .planned import How, plan_backward, restricted
 
 set_tape(on_tape)
 
@@ -155,6 +155,12 @@ class Backward:
     #: The default dtype of the recorded run.
     default: DType = field(default_factory=get_default_dtype)
     numbered: dict[str, Numbered] = field(default_factory=dict)  # types, by what has them
+    may_refuse: bool = True  # may programs find that they cannot serve a pass?
+
+    @property
+    def how(self) -> How:
+        """What programs are made for."""
+        return How(self.device, self.capture, self.may_refuse)
 
     def plan(
         self,
@@ -176,7 +182,7 @@ class Backward:
         with bound.scope.deciding() as decisions:
             graph, present = restricted(self.graph, len(self.saved), absent)
             program, reads = plan_backward(
-                graph, self.saved_strides, offsets, patterns, bound, self.device, self.capture
+                self.how, graph, self.saved_strides, offsets, patterns, bound
             )
         found = self.plans[key] = BackwardPlan(
             program, reads, Decided(bound.scope, decisions), present
@@ -274,9 +280,7 @@ class BoundBackward:
         strides = self.bound.numbers(list(self.plan.saved_strides))
         graph, present = restricted(self.graph, len(self.saved), absent)
         alone = Bound(Extents(), {}, {}, self.bound.lock)
-        made, reads = plan_backward(
-            graph, strides, self.offsets, patterns, alone, self.plan.device, self.plan.capture
-        )
+        made, reads = plan_backward(self.plan.how, graph, strides, self.offsets, patterns, alone)
         return made.bind({}), reads, present
 
     @cached_property

@@ -20,6 +20,7 @@ from ...autograd.node import AccumulateGrad
 from ...autograd.op_node import Steps
 from ...layout import MemoryLayout, layout_of
 from ...modes import MODES
+from ...runtime.callbacks import KernelFailure
 from ...tensor import Tensor
 from ...tensor_core import REPLACED
 from ..state.gradients import has_hooks
@@ -117,6 +118,8 @@ def run_into_leaves(node: CompiledBackward, found: LeafPass) -> bool:
     if leaves is None:
         return False
     gradients = _run(node, found)
+    if gradients is None:
+        return False
     node.passed = None
     node.release()
     layouts = found.layouts
@@ -152,6 +155,8 @@ def run_for_leaves(
         if id(x) not in places or not x._requires_grad or x._grad_fn is not None:
             return None
     gradients = _run(node, found)
+    if gradients is None:
+        return None
     if not keep:
         asked = {id(x) for x in wanted}
         node.release_part((found.seed,), [id(leaf) in asked for leaf in leaves])
@@ -173,13 +178,17 @@ def _ends(node: CompiledBackward, found: LeafPass) -> Leaves | None:
     return None if REGISTERED[0] and any(map(has_hooks, leaves or ())) else leaves
 
 
-def _run(node: CompiledBackward, found: LeafPass) -> list[Tensor]:
-    """The gradients of all leaves."""
+def _run(node: CompiledBackward, found: LeafPass) -> list[Tensor] | None:
+    """The gradients of all leaves; None where the program cannot serve the pass."""
     values = [*node.saved, found.seed]
     arguments = [values[i] for i in found.reads]
     if found.packed:
         arguments.append(node.pack)
-    gradients: list[Tensor] = found.run(*arguments)
+    try:
+        gradients: list[Tensor] = found.run(*arguments)
+    except KernelFailure:
+        node.site.passes.clear()
+        return None
     return gradients
 
 

@@ -31,6 +31,7 @@ from .backward import (
 )
 from .freeing import History, Part, Parts
 from .leaf_pass import MOST_PASSES, LeafPass, leaf_pass, run_for_leaves, run_into_leaves
+from .refused import run_or_interpret
 
 #: Ends the error of a pass that would have to read it as it is now.
 STALE = "Compiled code reads it when the function is called: change it before the call, or after the backward pass."
@@ -50,6 +51,7 @@ class Site:
     seeds: tuple[int, ...]
     checked: tuple[Value, ...]
     report: Callable[[str], None]
+    refused: Callable[[], None]  # a pass was, by a program
     positions: tuple[int | None, ...]  # of what is checked, among the inputs of the graph
     tape: History  # bits are outputs and edges
     later: tuple[tuple[str, StateGuard], ...] = ()  # state that custom backwards read, by name
@@ -243,7 +245,7 @@ class CompiledBackward(LateNode):
         else:
             layouts = tuple([None if g is None else g._layout or layout_of(g) for g in seeds])
             program = site.programs.get(layouts) or self.compile(layouts)
-            gradients = program.run([*self.saved, *seeds], self.pack)
+            gradients = run_or_interpret(site, program, [*self.saved, *seeds], self.pack)
             if None not in layouts:
                 return gradients
         self.passed = site.visited(grads, wanted)

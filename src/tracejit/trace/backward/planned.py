@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from ...ir.graph import Graph
 from ...passes.gradient.absent import without
@@ -18,14 +19,21 @@ def restricted(graph: Graph, saved: int, absent: frozenset[int]) -> tuple[Graph,
     return without(graph, saved, absent)[:2] if absent else (graph, ())
 
 
+class How(NamedTuple):
+    """What programs are made for: a device (below zero the host), graphs of it, and passes that may be refused."""
+
+    device: int
+    capture: bool
+    may_refuse: bool
+
+
 def plan_backward(
+    how: How,
     graph: Graph,
     saved_strides: Sequence[Shape],
     offsets: Sequence[int | None],
     patterns: Sequence[Pattern],
     bound: Bound,
-    device: int,
-    capture: bool,
 ) -> tuple[ProgramPlan, tuple[int, ...]]:
     """The plan of a backward graph, and what it reads.
 
@@ -46,8 +54,9 @@ def plan_backward(
         bound.scope,
         bound.lock,
         packed=packed,
-        device=device,
-        capture=capture,
+        device=how.device,
+        may_refuse=how.may_refuse,
+        capture=how.capture,
     )
     order = {v: i for i, v in enumerate(v for v in inputs if v not in packed)}
     return program, tuple(order[v] for v in kept)

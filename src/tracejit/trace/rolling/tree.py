@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...codegen.cpu.along import goes_along
+from ...codegen.cpu.complex import computes_pairs
 from ...codegen.cpu.scatter import scatters
 from ...ir.graph import Graph, Value
 from ...ir.rules import RULE_OPS
@@ -15,8 +16,8 @@ from ...ops.table import Contraction, Movement
 from ...passes.loops.loops import prepare
 from ...passes.loops.optimize import restructure_loops
 from ...runtime.plan.assembly import is_fusible
-from ...runtime.plan.factors import is_factored
 from ...runtime.plan.pieces import is_move
+from ...runtime.plan.vector_calls import is_vector_call
 from ..recording.inputs import Signature
 from ..tree.tree import Leaf, Segment, path_graph
 from .draws import Draws
@@ -130,11 +131,11 @@ def is_native(value: Value) -> bool:
         return value.spec.dtype.short in value.op.scalars
     if isinstance(value.op, Movement):
         return value.op.is_view or is_move(value)
-    if scatters(value) or goes_along(value):
+    if scatters(value) or goes_along(value) or computes_pairs(value):
         return True
     if isinstance(value.op, Contraction) and value.op.name == "matmul":
         return value.spec.dtype.short in ("f32", "f64")
-    if isinstance(value.op, Contraction) and is_factored(value):
+    if is_vector_call(value):
         return True
     return is_fusible(value) or value.op in RULE_OPS  # of which none is left by then
 

@@ -85,6 +85,11 @@ class Made:
         kind = "size" if isinstance(end, Finding) else "branch"
         return f"an unseen {kind} at {where}" if where else f"an unseen {kind}"
 
+    def refused(self) -> None:
+        """A program refused what ops then served: after some times plans are made anew, so that none does any more."""
+        if self.owner.plans.refused():
+            self.owner.forget(self)
+
     def site(self, leaf: Leaf) -> Site:
         """What the backward nodes of a path share."""
         if leaf.site is None:
@@ -97,6 +102,7 @@ class Made:
                 backward.seeds,
                 tuple([v for v, _ in leaf.checked]),
                 self.owner.compile_failed,
+                self.refused,
                 leaf.positions,
                 leaf.tape,
                 leaf.recording.later,

@@ -27,7 +27,7 @@ from .tree import Leaf, Segment, is_rolled, late_values, needs_of_leaf, path_gra
 MAX_VARIANTS = 16
 #: Plans of a structure before sizes count as varying: then nothing is made for one of them only.
 MAX_SPECIAL = 2
-#: Calls that may be refused, though eager code serves them, before programs are made that refuse none.
+#: Calls and passes that may be refused, though ops serve them, before programs are made that refuse none.
 MOST_REFUSALS = 2
 #: How many paths are planned anew at once, and how many calls without a plan allow for one more.
 EFFORT, CALLS_PER_PATH = 16, 16
@@ -145,7 +145,7 @@ class PlanStore:
         return found, self.find(found)
 
     def refused(self) -> bool:
-        """Another call was refused that eager code served. True where plans are made anew, so that none is any more."""
+        """Another call or pass was refused that ops served. True where plans are made anew, which refuse none."""
         self.refusals += 1
         if self.refusals < MOST_REFUSALS or not self.may_refuse:
             return False
@@ -359,6 +359,7 @@ class SymbolicTree:
                 if found is not None:
                     found.device = self.signature.device
                     found.capture = self.signature.graphs
+                    found.may_refuse = self.may_refuse
             if found is not None:
                 found.present = {n: self.scope.symbols[n].value for n in self.scope.told}
                 segment.statements.extend(found.extra)
