@@ -1,4 +1,4 @@
-"""Arithmetic of complex numbers runs in kernels, with the bits of eager execution."""
+"""Arithmetic of complex numbers is done on their parts in kernels, with the bits of eager execution."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tracejit as tj
-from compiled_tools import host_ops
+from compiled_tools import host_ops, loops
 from ir_graphs import assert_same_bits
 from tracejit.runtime.threads import get_num_threads, set_num_threads
 
@@ -20,6 +20,31 @@ OPS = {
     "to_parts": lambda a, b: tj.view_as_real(a) * 2,
     "of_parts": lambda a, b: tj.view_as_complex(tj.view_as_real(a) * 3) * b,
     "cast": lambda a, b: b.real.to(a.dtype) * a,
+    "other numbers": lambda a, b: (a.real > 0).to(a.dtype) + b * (a.imag > 0).int(),
+    "div": lambda a, b: a / b,
+    "div by number": lambda a, b: (a / 2.5) + b / (1 - 2j),
+    "reciprocal": lambda a, b: 1 / a,
+    "abs": lambda a, b: a.abs(),
+    "square": lambda a, b: a.square() + b**2,
+    "powers": lambda a, b: a**3 - a**5 + a**8,
+    "where": lambda a, b: tj.where(a.abs() < 1, a, b),
+    "filled": lambda a, b: a.masked_fill(b.abs() < 1, 2 - 1j),
+    "zeros": lambda a, b: tj.zeros_like(a) + b,
+    "equal": lambda a, b: (a == b) | (a != a.clone()),
+    "kinds": lambda a, b: a.isnan() | b.isinf() | ~a.isfinite(),
+    "sgn": lambda a, b: a.sgn(),
+    "views": lambda a, b: (a * 2).reshape(-1)[1:].unsqueeze(0) + 1,
+    "squared size": lambda a, b: (a * b).real ** 2 + (a * b).imag ** 2,
+    "sums": lambda a, b: (a * 0.5).isfinite().float().sum(),
+    "many": lambda a, b: ((a * b + 1) / (a - 2j)).conj() * 0.5,
+}
+#: Functions that are not NumPy's to the bit, since they have elementary ones inside, and sums.
+CLOSE = {
+    "exp": lambda a, b: tj.exp(a),
+    "log": lambda a, b: tj.log(a),
+    "sqrt": lambda a, b: tj.sqrt(a),
+    "turned": lambda a, b: tj.exp(1j * a.real) * b,
+    "size of exp": lambda a, b: tj.exp(a * 0.5).abs(),
 }
 LAYOUTS = {
     "dense": lambda r: (r(9, 17), r(9, 17)),
@@ -64,6 +89,123 @@ def test_every_layout_has_the_bits_of_eager_execution(name, dtype):
         sides = [tj.view_as_real(x) if x.is_complex() else x for x in (found, expected)]
         assert_same_bits(*(np.where(np.isnan(x.numpy()), np.nan, x.numpy()) for x in sides))
     assert not host_ops(compiled)
+
+
+@pytest.mark.parametrize("dtype", [tj.complex64, tj.complex128], ids=str)
+@pytest.mark.parametrize("name", CLOSE)
+def test_functions_are_close_and_have_special_values(name, dtype):
+    function = CLOSE[name]
+    compiled = tj.compile(function, strict=True)
+    for seed, layout in enumerate(LAYOUTS.values()):
+        a, b = layout(_numbers(dtype, seed))
+        for _ in range(2):
+            found = compiled(a, b)
+        expected = function(a, b)
+        assert found.spec == expected.spec
+        mine, theirs = (
+            (tj.view_as_real(x) if x.is_complex() else x).numpy() for x in (found, expected)
+        )
+        for kind in (np.isnan, np.isposinf, np.isneginf):
+            np.testing.assert_array_equal(kind(mine), kind(theirs))
+        mine, theirs = (
+            np.where(np.isfinite(x), x, 0).astype(np.longdouble) for x in (mine, theirs)
+        )
+        size = (
+            np.abs(theirs).max(axis=-1, keepdims=True) if expected.is_complex() else np.abs(theirs)
+        )
+        assert (
+            np.abs(mine - theirs) <= 16 * np.finfo(expected.real.numpy().dtype).eps * size
+        ).all()
+    assert not host_ops(compiled)
+
+
+GRID = [0.0, -0.0, 1.0, -1.0, 0.5, -3.0, 1e-20, 1e-40, -1e-45, 88.9, -120.0, 3e38, -2e38]
+GRID += [np.inf, -np.inf, np.nan]
+
+
+@pytest.mark.parametrize("name", ["exp", "log", "sqrt"])
+def test_all_pairs_of_special_parts(name):
+    parts = np.array([[a, b] for a in GRID for b in GRID], np.float32)
+    z = tj.view_as_complex(tj.from_numpy(parts))
+    function = getattr(tj, name)
+    compiled = tj.compile(function, strict=True)
+    for _ in range(2):
+        found = tj.view_as_real(compiled(z)).numpy()
+    expected = tj.view_as_real(function(z)).numpy()
+    np.testing.assert_allclose(found, expected, 4e-6, 1e-37)
+    signed = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(found)[signed], np.signbit(expected)[signed])
+
+
+def test_sums_and_means():
+    def f(z):
+        return (z * z.conj()).sum(0), z.mean(), z.sum(1, keepdim=True) * 2, (z.abs() ** 2).sum()
+
+    compiled = tj.compile(f, strict=True)
+    z = tj.randn(30, 40, dtype=tj.complex64)
+    for _ in range(2):
+        found = compiled(z)
+    for mine, expected in zip(found, f(z), strict=True):
+        tj.testing.assert_close(mine, expected)
+    assert not host_ops(compiled)
+
+
+def escapes(c):
+    """How long numbers stay small under squaring: complex arithmetic, sizes and choices."""
+    z, count = tj.zeros_like(c), tj.zeros(c.shape)
+    for _ in range(20):
+        z = z * z + c
+        inside = z.abs() < 2
+        count = count + inside.float()
+        z = tj.where(inside, z, tj.zeros_like(z))
+    return count, z
+
+
+def newton(z):
+    for _ in range(15):
+        z = z - (z**3 - 1) / (3 * z**2)
+    return z
+
+
+def oscillate(z):
+    for k in range(12):
+        z = z * tj.exp(-0.1j * (z.real + k)) + 0.01 * z.conj()
+    return z
+
+
+@pytest.mark.parametrize("function", [escapes, newton, oscillate])
+@pytest.mark.parametrize("shape", [(50, 40), (7,), (1,)])
+def test_rounds_are_one_loop_without_memory_in_between(function, shape):
+    compiled = tj.compile(function, strict=True)
+    z = tj.randn(*shape, dtype=tj.complex64)
+    for _ in range(3):
+        found = compiled(z)
+    tj.testing.assert_close(found, function(z), rtol=1e-4, atol=1e-4)
+    assert not host_ops(compiled)
+    assert [len(found) for found in loops(compiled)] == [1]
+
+
+@pytest.mark.parametrize("function", [newton, oscillate])
+def test_gradients_of_rounds(function):
+    z = tj.randn(9, 5, dtype=tj.complex128)
+    compiled = tj.compile(function, strict=True)
+    gradients = []
+    for f in (function, compiled, compiled, compiled):
+        start = z.clone().requires_grad_()
+        (f(start).abs() ** 2).sum().backward()
+        gradients.append(start.grad)
+    for found in gradients[1:]:
+        tj.testing.assert_close(found, gradients[0])
+
+
+def test_sizes_that_come_later():
+    def f(z, w):
+        return (z[:, None] * w / (z[:, None] - w + 2)).abs().sum(1), tj.exp(z) * len(z)
+
+    compiled = tj.compile(f, strict=True)
+    for n, m in ((5, 6), (8, 6), (20, 31), (1, 1)):
+        z, w = tj.randn(n, dtype=tj.complex64), tj.randn(m, dtype=tj.complex64)
+        tj.testing.assert_close(compiled(z, w), f(z, w))
 
 
 def test_empty_tensors():

@@ -15,6 +15,7 @@ from typing import Any, NoReturn, TypeVar
 from .. import dtypes
 from ..dtypes import DType
 from ..errors import TracejitError
+from ..ops.complex_views import COMPLEX_VIEWS
 from ..ops.continued import continued
 from ..ops.overlapping import windows
 from ..ops.products_of_parts import PRODUCTS_OF_PARTS
@@ -39,7 +40,8 @@ _PLACE = re.compile(r"#\s*(?P<file>\S.*?):(?P<line>\d+)(?:\s|$)")
 _WORDS: dict[str, Any] = {"True": True, "False": False, "None": None}
 _DTYPES = {d.short: d for d in dtypes.ALL + dtypes.COMPLEX}
 _OWN: dict[str, Op] = {
-    op.name: op for op in (loop, part, continued, windows, *PRODUCTS_OF_PARTS, *RULE_OPS)
+    op.name: op
+    for op in (loop, part, continued, windows, *PRODUCTS_OF_PARTS, *COMPLEX_VIEWS, *RULE_OPS)
 }  # ops of graphs only
 
 T = TypeVar("T")

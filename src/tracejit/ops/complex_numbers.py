@@ -1,7 +1,7 @@
 """Complex numbers: their parts, conjugates and magnitudes.
 
-Other ops take complex operands where their promotion rule says so. In compiled code sums, differences, products,
-conjugates and parts are kernels (``codegen/cpu/complex.py``); any other op with complex operands is a call of its body.
+Other ops take complex operands where their promotion rule says so. Compiled code for the host works on their parts
+(``passes/products/complex_parts.py``) where there is a rule; any other op with complex operands is a call of its body.
 
 A gradient is the conjugate of the derivative, as in PyTorch. Rules are written for derivatives, as if numbers were
 real: where the incoming gradient is complex, its conjugate comes in and the conjugate of the result goes out

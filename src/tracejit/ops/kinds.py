@@ -313,12 +313,14 @@ class Movement(Op):
     """Rearranges elements without computing.
 
     ``strides`` tells where a view's elements lie (see ``ops.strides``); ops without it copy.
+    One element of the operand is ``parts`` of the result, where it shows parts of numbers.
     ``write(base, value, **attributes)`` is ``base`` with ``value`` in the place the view shows; ``None`` for views in
     which elements share a place.
     """
 
     infer_shape: Callable[..., TensorType]
     strides: StrideRule | None = None
+    parts: int = 1
     write: Callable[..., Any] | None = None
     _accepted: _Accepted = field(default_factory=dict, repr=False)
 

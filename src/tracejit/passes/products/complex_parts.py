@@ -1,169 +1,253 @@
-"""Arithmetic between pairs and pairs of complex numbers, done on their real and imaginary parts.
+"""Complex numbers done as real and imaginary parts, wherever elementwise functions, sums and comparisons make them.
 
 Before::
 
-    graph f(x: f32[9, 2], y: f32[9, 2]) {
-        %0: c64[9] = complex_of_parts(x)
-        %1: c64[9] = conjugate(%0)
-        %2: c64[9] = complex_of_parts(y)
-        %3: c64[9] = add(%1, %2)
-        %4: f32[9, 2] = parts_of_complex(%3)
-        return %4
+    graph f(x: c64[9], y: c64[9]) {
+        %0: c64[9] = mul(x, y)
+        %1: c64[9] = exp(%0)
+        return %1
     }
 
 After::
 
-    graph f(x: f32[9, 2], y: f32[9, 2]) {
-        %0: f32[9] = x[:, 0]    (a slice and a squeeze; so are the others)
+    graph f(x: c64[9], y: c64[9]) {
+        %0: f32[9] = real_view(x)    (a view of the memory of x; so are the others)
         ...
-        %9: f32[9] = neg(%imaginary)
+        %4: f32[9] = real_part_of_product(%0, %1, %2, %3)
         ...
-        return the sums side by side
+        %20: c64[9] = complex_join(%18, %19)    (its pieces are written where they belong)
+        return %20
     }
 
-A kernel for complex numbers is one op, and reads and writes memory (`codegen.cpu.complex`): rotations of pairs, which
-models write as products of complex numbers, took three passes over memory. Work on the parts is fused with what comes
-before and after. The bits are the same: a product has ops of its own.
+Work on the parts is fused with what comes before and after. Other functions of complex numbers are calls of NumPy, and
+results are NumPy's (`complex_rules`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from ...extents import hint
+from ...dtypes import DType
+from ...extents import hint, is_symbolic
 from ...ir.graph import Graph, Value
-from ...ops.products_of_parts import imaginary_part_of_product, real_part_of_product
-from ...ops.shapes import numel
+from ...ops.complex_views import complex_join, imag_view, real_view
 from ..rewrite import Rewriter
 from ..simplify.dead_code import dead_code
+from ..windows.strips import equal
+from .complex_rules import OF_PARTS, TO_REAL, Operand, Parts, Reals, whole_power
 
-Operand = Any
-_SPLIT = frozenset(("add", "sub", "mul", "neg", "conjugate", "clone", "complex_of_parts"))
+__all__ = ["complex_parts", "is_done_by_parts"]
+
+#: Ops that show parts of complex numbers where their operand does.
+_VIEWS = frozenset({"reshape", "squeeze", "unsqueeze", "permute", "expand", "slice"})
+#: Others, besides those of which there are rules.
+_OTHERS = frozenset({"cast", "where", "full", "sum", "complex_of_parts"})
+#: Those that do nothing: kernels copy what they give where nothing else is done to it.
+_MOVES = frozenset({*_VIEWS, "full", "clone", "complex_of_parts"})
 
 
 def complex_parts(graph: Graph) -> Graph:
-    """``graph`` without complex numbers that are made of pairs and become pairs again.
+    """``graph`` with parts in place of complex numbers, where that is done at all.
 
     >>> from tracejit.ir import parse
-    >>> graph = parse('''graph f(x: f32[9, 2]) {
-    ...     %0: c64[9] = complex_of_parts(x)
-    ...     %1: c64[9] = mul(%0, %0)
-    ...     %2: f32[9, 2] = parts_of_complex(%1)
-    ...     return %2
+    >>> graph = parse('''graph f(x: c64[9]) {
+    ...     %0: c64[9] = mul(x, x)
+    ...     %1: f32[9] = magnitude(%0)
+    ...     return %1
     ... }''')
-    >>> sorted({value.op.name for value in complex_parts(graph).values})
-    ['cat', 'imaginary_part_of_product', 'real_part_of_product', 'slice', 'squeeze', 'unsqueeze']
+    >>> [value.op.name for value in complex_parts(graph).values][:3]
+    ['real_view', 'imag_view', 'real_part_of_product']
     """
+    if not any(v.spec.dtype.is_complex for v in (*graph.inputs, *graph.values)):
+        return graph
     split = _worth_while(graph)
-    return dead_code(_Splitter(graph.name, split).run(graph)) if split else graph
+    return dead_code(_Splitter(graph, split).run(graph)) if split else graph
+
+
+def is_done_by_parts(value: Value) -> bool:
+    """Is this an op on complex numbers that is done on their parts, on the host?
+
+    >>> from tracejit.ir import parse
+    >>> graph = parse("graph f(x: c64[9]) { %0: c64[9] = exp(x) %1: c64[9] = log(%0) return %1 }")
+    >>> [is_done_by_parts(value) for value in graph.values]
+    [True, False]
+    """
+    if value.op is None:
+        return False
+    name, kind = value.op.name, value.spec.dtype
+    given = [x.spec.dtype for x in value.value_operands]
+    if not any(d.is_complex for d in given) and not kind.is_complex:
+        return False
+    if name in TO_REAL:
+        real = next(d.to_real for d in given if d.is_complex)
+    elif name in OF_PARTS or name in _OTHERS or name in _VIEWS:
+        real = kind.to_real
+        if not kind.is_complex:  # a cast to real numbers
+            return False
+    else:
+        return False
+    if name == "pow" and not whole_power(value.operands):
+        return False
+    if name == "full" and is_symbolic(value.attributes["value"]):
+        return False
+    return real.short in ("f32", "f64") and all(
+        d.to_real is real or name == "cast" or (not d.is_floating_point and not d.is_complex)
+        for d in given
+    )
+
+
+def _name(value: Value) -> str:
+    return value.op.name if value.op is not None else ""
 
 
 def _worth_while(graph: Graph) -> set[Value]:
-    """The complex values of which nothing but parts is needed, where these save memory traffic."""
-    kept = set(graph.outputs) | {g.value for g in graph.guards}
-    found = {v for v in graph.values if _can_split(v) and v not in kept}
-    if not found:  # as in nearly all graphs
-        return found
+    """What is split: connected ops on complex numbers of which some compute."""
     users: dict[Value, list[Value]] = {}
     for value in graph.values:
         for x in value.value_operands:
             users.setdefault(x, []).append(value)
-    while True:
-        whole = {
-            v
-            for v in found
-            if not all(u in found or _names(u, "parts_of_complex") for u in users.get(v, ()))
-        }
-        if not whole:
-            break
-        found -= whole
-    saved = read = 0
-    for value in found:
-        joined = _names(value, "complex_of_parts")
-        saved += hint(numel(value.spec.shape))
-        for x in () if joined else value.value_operands:
-            read += 0 if x in found or not x.spec.dtype.is_complex else hint(numel(x.spec.shape))
-    arithmetic = any(not _names(value, "complex_of_parts") for value in found)
-    return found if arithmetic and saved > read else set()
+    kept = {*graph.outputs, *(g.value for g in graph.guards)}
+    found = {v for v in graph.values if is_done_by_parts(v)}
+    passed = _VIEWS | {"full"}
+    for value in reversed(
+        list(graph.values)
+    ):  # views of what stays whole, or that somebody needs whole, do
+        if value in found and _name(value) in passed:
+            whole = value in kept or not all(u in found for u in users.get(value, ()))
+            if whole:
+                found.discard(value)
+    for value in graph.values:
+        if value in found and _name(value) in _VIEWS and value.value_operands[0] not in found:
+            found.discard(value)
+    parts = _connected(graph, found)
+    return {v for part in parts if any(_name(v) not in _MOVES for v in part) for v in part}
 
 
-def _names(value: Value, name: str) -> bool:
-    return value.op is not None and value.op.name == name
-
-
-def _can_split(value: Value) -> bool:
-    """Is this arithmetic on complex numbers whose parts are of the dtype of all real operands?"""
-    if value.op is None or value.op.name not in _SPLIT:
-        return False
-    if value.spec.dtype.short not in ("c64", "c128"):
-        return False
-    real = value.spec.dtype.to_real
-    return all(x.spec.dtype.to_real is real for x in value.value_operands)
+def _connected(graph: Graph, found: set[Value]) -> list[list[Value]]:
+    """The values in groups between which no complex numbers go."""
+    group: dict[Value, list[Value]] = {}
+    for value in graph.values:
+        if value not in found:
+            continue
+        own = group[value] = [value]
+        for x in value.value_operands:
+            other = group.get(x)
+            if other is None or other is own or not x.spec.dtype.is_complex:
+                continue
+            if len(other) > len(own):
+                own, other = other, own
+            own.extend(other)
+            for v in other:
+                group[v] = own
+    return list({id(part): part for part in group.values()}.values())
 
 
 class _Splitter(Rewriter):
     """Writes the graph again, complex numbers of ``split`` as two values."""
 
-    def __init__(self, name: str, split: set[Value]) -> None:
-        super().__init__(name, {})
+    def __init__(self, graph: Graph, split: set[Value]) -> None:
+        super().__init__(graph.name, {})
         self.split = split
-        self.parts: dict[Value, tuple[Operand, Operand]] = {}
+        self.parts: dict[Value, Parts] = {}
+        kept = {*graph.outputs, *(g.value for g in graph.guards)}
+        self.whole = {v for v in split if v in kept and v.spec.dtype.is_complex}
+        for value in graph.values:
+            if value not in split and _name(value) != "parts_of_complex":
+                self.whole.update(
+                    x for x in value.value_operands if x in split and x.spec.dtype.is_complex
+                )
 
     def statement(self, statement: Value, mapping: Any) -> Value:
-        """The parts of what is split are kept; nobody asks for it itself."""
-        if statement in self.split:
-            self.parts[statement] = self._parts_of(statement, mapping)
-            return mapping[statement.value_operands[0]]  # type: ignore[no-any-return]
-        if statement.value_operands and statement.value_operands[0] in self.split:
-            parts = self.parts[statement.value_operands[0]]
-            return self._side_by_side(statement, parts)
-        return super().statement(statement, mapping)
+        """What is split and not needed whole has parts only; nobody asks for it itself."""
+        x = statement.value_operands[0] if statement.value_operands else None
+        if _name(statement) == "parts_of_complex" and x in self.parts:
+            return self._side_by_side(statement, self.parts[x])
+        if statement not in self.split:
+            return super().statement(statement, mapping)
+        found = self._done(statement, mapping)
+        if not statement.spec.dtype.is_complex:
+            assert isinstance(found, Value)
+            return found
+        self.parts[statement] = found
+        if statement in self.whole:
+            full = self._of_shape(statement, found)
+            return self.write(complex_join, full, statement.line)
+        return next((p for p in found if isinstance(p, Value)), statement)
 
-    def _side_by_side(self, statement: Value, parts: tuple[Operand, Operand]) -> Value:
-        last = (statement.spec.ndim - 1,)
-        shape = statement.spec.shape[:-1]
-        pieces = []
-        for part in parts:
-            if part.spec.shape != shape:
-                part = self.write("expand", (part,), statement.line, shape=shape)
-            pieces.append(self.write("unsqueeze", (part,), statement.line, dims=last))
-        return self.write("cat", pieces, statement.line, dim=last[0])
-
-    def _parts_of(self, value: Value, mapping: Any) -> tuple[Operand, Operand]:
-        """The real and the imaginary part."""
+    def _done(self, value: Value, mapping: Any) -> Any:
+        """The parts of a value, or itself where it is no complex number."""
         assert value.op is not None
-        name, line = value.op.name, value.line
-
-        def write(op: Any, *operands: Operand) -> Value:
-            return self.write(op, operands, line)
-
+        name, line, attributes = value.op.name, value.line, value.attributes
+        real = _real_of(value)
+        r = Reals(self, line, real)
         if name == "complex_of_parts":
             return self._of_pairs(mapping[value.value_operands[0]], line)
-        given = [self._operand(x, mapping, line) for x in value.operands]
-        a, b = given[0]
-        if name in ("neg", "clone"):
-            return write(name, a), write(name, b)
-        if name == "conjugate":
-            return write("clone", a), write("neg", b)
-        c, d = given[1]
-        if name == "mul":
-            return (
-                write(real_part_of_product, a, b, c, d),
-                write(imaginary_part_of_product, a, b, c, d),
-            )
-        return write(name, a, c), write(name, b, d)
-
-    def _operand(self, x: Operand, mapping: Any, line: Any) -> tuple[Operand, Operand]:
-        if not isinstance(x, Value):
-            number = complex(x)
+        if name == "full":
+            number = complex(attributes["value"])
             return number.real, number.imag
-        if x in self.split:
-            return self.parts[x]
-        if not x.spec.dtype.is_complex:
-            return mapping[x], 0.0
-        return self._of_pairs(self.write("parts_of_complex", (mapping[x],), line), line)
+        if name == "where":
+            condition, yes, no = value.operands
+            (a, b), (c, d) = (self._operand(x, mapping, r) for x in (yes, no))
+            chosen = mapping[condition] if isinstance(condition, Value) else condition
+            return r.where(chosen, a, c), r.where(chosen, b, d)
+        given = [self._operand(_settled(x, name), mapping, r) for x in value.operands]
+        if name == "cast":
+            return self._each(lambda x: self.write("cast", (x,), line, dtype=real), given[0])
+        if name in _VIEWS or name == "sum":
+            return self._each(lambda x: self._viewed(value, x, r), given[0])
+        rule: Callable[..., Any] = OF_PARTS.get(name) or TO_REAL[name]
+        return rule(r, *given)
 
-    def _of_pairs(self, pairs: Value, line: Any) -> tuple[Value, Value]:
+    def _each(self, function: Callable[[Value], Value], x: Parts) -> Parts:
+        """A function of both parts, numbers left as they are."""
+        real, imaginary = (function(p) if isinstance(p, Value) else p for p in x)
+        return real, imaginary
+
+    def _viewed(self, value: Value, part: Operand, r: Reals) -> Operand:
+        """A view or the sum of a part."""
+        assert value.op is not None
+        if not isinstance(part, Value):
+            if value.op.name != "sum":
+                return part
+            part = r.filled((), part)
+        part = self._expanded(part, value.value_operands[0].spec.shape, value.line)
+        return self.write(value.op, (part,), value.line, **value.attributes)
+
+    def _operand(self, x: Operand, mapping: Any, r: Reals) -> Parts:
+        """The parts of an operand."""
+        if not isinstance(x, Value):
+            return (x, 0.0) if is_symbolic(x) else (complex(x).real, complex(x).imag)
+        if x in self.parts:
+            return self.parts[x]
+        given = mapping[x]
+        if x.spec.dtype.is_complex:
+            return self.write(real_view, (given,), r.line), self.write(imag_view, (given,), r.line)
+        if x.spec.dtype is not r.dtype and not x.spec.dtype.is_floating_point:
+            given = self.write("cast", (given,), r.line, dtype=r.dtype)
+        return given, 0.0
+
+    def _of_shape(self, value: Value, parts: Parts) -> Parts:
+        """Parts as values of the shape of what they are the parts of."""
+        r, shape = Reals(self, value.line, _real_of(value)), value.spec.shape
+        real, imaginary = (
+            self._expanded(p if isinstance(p, Value) else r.filled((), p), shape, value.line)
+            for p in parts
+        )
+        return real, imaginary
+
+    def _expanded(self, part: Value, shape: Any, line: Any) -> Value:
+        return (
+            part if part.spec.shape == shape else self.write("expand", (part,), line, shape=shape)
+        )
+
+    def _side_by_side(self, statement: Value, parts: Parts) -> Value:
+        last = (statement.spec.ndim - 1,)
+        full = self._of_shape(statement.value_operands[0], parts)
+        pieces = [self.write("unsqueeze", (part,), statement.line, dims=last) for part in full]
+        return self.write("cat", pieces, statement.line, dim=last[0])
+
+    def _of_pairs(self, pairs: Value, line: Any) -> Parts:
         """The parts that lie along the last dimension."""
         ndim, shape = pairs.spec.ndim, pairs.spec.shape
         found: list[Value] = []
@@ -178,3 +262,17 @@ class _Splitter(Rewriter):
             )
             found.append(self.write("squeeze", (one,), line, dims=(ndim - 1,)))
         return found[0], found[1]
+
+
+def _settled(x: Operand, name: str) -> Operand:
+    """A number that comes from a size, decided unless there are values in all that is done with it."""
+    if isinstance(x, Value) or not is_symbolic(x) or name in ("add", "sub", "mul"):
+        return x
+    present = hint(x)
+    return present if equal(x, present) else x
+
+
+def _real_of(value: Value) -> DType:
+    """What the parts are that an op works on."""
+    kinds = (value.spec.dtype, *(x.spec.dtype for x in value.value_operands))
+    return next(d.to_real for d in kinds if d.is_complex)

@@ -17,6 +17,7 @@ from ...codegen.nest import Layout
 from ...extents import hint
 from ...ir.graph import Value
 from ...ops import movement
+from ...ops.complex_views import complex_join, imag_view, real_view
 from ...ops.source import full
 from ...ops.table import Movement, convert_scalar
 from ...passes.fusion.groups import root
@@ -80,6 +81,8 @@ def sliced(starts: Shape, counts: Shape) -> Place:
 
 def is_move(value: Value) -> bool:
     """Does an op move elements into memory of its own?"""
+    if value.op is complex_join:
+        return True
     return value.op in _PIECES and not value.spec.dtype.is_complex
 
 
@@ -196,9 +199,14 @@ def _around(starts: Shape, counts: Shape, shape: Shape) -> Iterator[tuple[Shape,
                 yield (*starts[:d], first, *rest), (*counts[:d], count, *shape[d + 1 :])
 
 
+def _parts(value: Value) -> list[Piece]:
+    return [Piece(Place(real_view), 0), Piece(Place(imag_view), 1)]
+
+
 _PIECES: dict[Any, Callable[[Value], list[Piece]]] = {
     movement.cat: _cat,
     movement.pad: _pad,
     movement.slice_scatter: _slice_scatter,
     movement.diagonal_scatter: _diagonal_scatter,
+    complex_join: _parts,
 }

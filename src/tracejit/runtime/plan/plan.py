@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...codegen.cpu.along import goes_along, write_along
-from ...codegen.cpu.complex import computes_pairs, write_pairs
+from ...codegen.cpu.complex import copies_pairs, write_pairs
 from ...codegen.cpu.kernel import write_kernel
 from ...codegen.cpu.scatter import scatters, write_scatter
 from ...codegen.equal_groups import EqualGroups
@@ -286,7 +286,7 @@ class Planner:
             self.plan_scatter(value)
         elif goes_along(value):
             self.plan_whole(value, write_along)
-        elif computes_pairs(value):
+        elif copies_pairs(value):
             self.plan_whole(value, write_pairs)
         else:
             self.plan_host(value)

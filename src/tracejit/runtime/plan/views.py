@@ -26,7 +26,7 @@ def strided_view(
     if found is None:
         return None
     offset, strides = found
-    return Layout(operand.root, operand.offset + offset, strides)
+    return Layout(operand.root, operand.offset * op.parts + offset, strides)
 
 
 def contiguous(value: Value) -> Layout:

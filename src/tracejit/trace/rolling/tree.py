@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...codegen.cpu.along import goes_along
-from ...codegen.cpu.complex import computes_pairs
+from ...codegen.cpu.complex import copies_pairs
 from ...codegen.cpu.scatter import scatters
 from ...ir.graph import Graph, Value
 from ...ir.rules import RULE_OPS
@@ -15,6 +15,7 @@ from ...ops.random import RandomSource
 from ...ops.table import Contraction, Movement
 from ...passes.loops.loops import prepare
 from ...passes.loops.optimize import restructure_loops
+from ...passes.products.complex_parts import is_done_by_parts
 from ...runtime.plan.assembly import is_fusible
 from ...runtime.plan.pieces import is_move
 from ...runtime.plan.vector_calls import is_vector_call
@@ -131,7 +132,7 @@ def is_native(value: Value) -> bool:
         return value.spec.dtype.short in value.op.scalars
     if isinstance(value.op, Movement):
         return value.op.is_view or is_move(value)
-    if scatters(value) or goes_along(value) or computes_pairs(value):
+    if scatters(value) or goes_along(value) or copies_pairs(value) or is_done_by_parts(value):
         return True
     if isinstance(value.op, Contraction) and value.op.name == "matmul":
         return value.spec.dtype.short in ("f32", "f64")
