@@ -198,6 +198,81 @@ def test_gradients_of_rounds(function):
         tj.testing.assert_close(found, gradients[0])
 
 
+MATRICES = [
+    ((2, 2), (2, 70)),
+    ((1, 9), (9, 1)),
+    ((5, 4), (4, 33)),
+    ((6, 4), (4, 4)),
+    ((30, 40), (40, 50)),
+    ((7, 3, 5), (7, 5, 4)),
+    ((2, 2), (8, 2, 3)),
+    ((3, 0), (0, 2)),
+]
+
+
+@pytest.mark.parametrize("dtype", [tj.complex64, tj.complex128], ids=str)
+@pytest.mark.parametrize(("left", "right"), MATRICES)
+def test_matrix_products(dtype, left, right):
+    def f(a, b):
+        return a @ b, (a * 2).conj() @ (b + 1)
+
+    compiled = tj.compile(f, strict=True)
+    a, b = tj.randn(*left, dtype=dtype), tj.randn(*right, dtype=dtype)
+    starts = [[x.clone().requires_grad_() for x in (a, b)] for _ in range(3)]
+    found = [g(*x) for g, x in zip((f, compiled, compiled), starts, strict=True)]
+    for results in found:
+        sum((y.abs() ** 2).sum() for y in results).backward()
+    for results, x in zip(found[1:], starts[1:], strict=True):
+        tj.testing.assert_close(results, found[0], rtol=1e-5, atol=1e-5)
+        tj.testing.assert_close(
+            [y.grad for y in x], [y.grad for y in starts[0]], rtol=1e-4, atol=1e-4
+        )
+    if all((*left, *right)):
+        assert not host_ops(compiled)
+
+
+def test_gates_on_a_state():
+    """A 2 x 2 matrix on one dimension of a state after the other, as quantum circuits are simulated."""
+
+    def f(state, gate, phase):
+        for _ in range(3):
+            for q in range(6):
+                state = gate @ state.reshape(2**q, 2, -1)
+            state = state.reshape(-1) * phase
+        return state.abs() ** 2
+
+    compiled = tj.compile(f, strict=True)
+    state, phase = tj.randn(64, dtype=tj.complex64), tj.exp(1j * tj.randn(64))
+    gate = tj.tensor([[1, 1], [1, -1]], dtype=tj.complex64) / 2**0.5
+    for _ in range(3):
+        found = compiled(state, gate, phase)
+    tj.testing.assert_close(found, f(state, gate, phase), rtol=1e-4, atol=1e-5)
+    assert not host_ops(compiled)
+
+
+MOVES = {
+    "cat": lambda z, w: tj.cat([z, w + 1]),
+    "stack": lambda z, w: tj.stack([z * w, w], 1),
+    "roll": lambda z, w: z.roll(3, 0) + w,
+    "pad": lambda z, w: tj.nn.functional.pad(z, (2, 3), value=2.5),
+    "pad with a number": lambda z, w: tj.nn.functional.pad(z * w, (1, 1), value=1.5),
+    "on zeros": lambda z, w: tj.slice_scatter(tj.zeros_like(z), w[:4], 0, 1, 5) + 1,
+    "flip": lambda z, w: z.flip(0) * 2,
+    "written": lambda z, w: z.clone().index_put_((tj.tensor([1, 2]),), w[:2]) if z.ndim == 1 else z,
+    "part": lambda z, w: tj.slice_scatter(z * 2, w[:4] * 3, 0, 1, 5),
+}
+
+
+@pytest.mark.parametrize("name", MOVES)
+@pytest.mark.parametrize("shape", [(9,), (9, 5)])
+def test_numbers_that_are_moved(name, shape):
+    compiled = tj.compile(MOVES[name], strict=True)
+    z, w = tj.randn(*shape, dtype=tj.complex64), tj.randn(*shape, dtype=tj.complex64)
+    for _ in range(3):
+        found = compiled(z, w)
+    assert_same_bits(*(tj.view_as_real(x).numpy() for x in (found, MOVES[name](z, w))))
+
+
 def test_sizes_that_come_later():
     def f(z, w):
         return (z[:, None] * w / (z[:, None] - w + 2)).abs().sum(1), tj.exp(z) * len(z)

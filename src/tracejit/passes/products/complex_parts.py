@@ -42,7 +42,10 @@ __all__ = ["complex_parts", "is_done_by_parts"]
 #: Ops that show parts of complex numbers where their operand does.
 _VIEWS = frozenset({"reshape", "squeeze", "unsqueeze", "permute", "expand", "slice"})
 #: Others, besides those of which there are rules.
-_OTHERS = frozenset({"cast", "where", "full", "sum", "complex_of_parts"})
+_OTHERS = frozenset({"cast", "where", "full", "sum", "complex_of_parts", "matmul"})
+#: Matrix products of so few terms (half of them, unless there are many columns) are sums of these, which kernels add up
+#: together with what comes before and after.
+MOST_TERMS, MANY_COLUMNS = 4, 16
 #: Those that do nothing: kernels copy what they give where nothing else is done to it.
 _MOVES = frozenset({*_VIEWS, "full", "clone", "complex_of_parts"})
 
@@ -194,6 +197,8 @@ class _Splitter(Rewriter):
         given = [self._operand(_settled(x, name), mapping, r) for x in value.operands]
         if name == "cast":
             return self._each(lambda x: self.write("cast", (x,), line, dtype=real), given[0])
+        if name == "matmul":
+            return self._product(value, *given)
         if name in _VIEWS or name == "sum":
             return self._each(lambda x: self._viewed(value, x, r), given[0])
         rule: Callable[..., Any] = OF_PARTS.get(name) or TO_REAL[name]
@@ -203,6 +208,47 @@ class _Splitter(Rewriter):
         """A function of both parts, numbers left as they are."""
         real, imaginary = (function(p) if isinstance(p, Value) else p for p in x)
         return real, imaginary
+
+    def _product(self, value: Value, x: Parts, y: Parts) -> Parts:
+        """A matrix product: four of parts, or where it has few terms, those added up."""
+        (a, b), (c, d) = (
+            self._of_shape(whole, parts)
+            for whole, parts in zip(value.value_operands, (x, y), strict=True)
+        )
+
+        terms, columns = value.value_operands[0].spec.shape[-1], hint(value.spec.shape[-1])
+        most = MOST_TERMS if columns >= MANY_COLUMNS else MOST_TERMS // 2
+        if 0 < hint(terms) <= most and equal(terms, hint(terms)):
+            return self._sum_of_terms((a, b), (c, d), hint(terms), value.line)
+
+        def combined(op: str, p: Value, q: Value, u: Value, v: Value) -> Value:
+            products = [self.write("matmul", pair, value.line) for pair in ((p, q), (u, v))]
+            return self.write(op, products, value.line)
+
+        return combined("sub", a, c, b, d), combined("add", a, d, b, c)
+
+    def _sum_of_terms(self, x: Parts, y: Parts, count: int, line: Any) -> Parts:
+        """The products of columns of x and rows of y, added up in order."""
+        r = Reals(self, line, x[0].spec.dtype)
+        total: Parts | None = None
+        for k in range(count):
+            column, row = (
+                (self._one(p, dim, k, line), self._one(q, dim, k, line))
+                for (p, q), dim in ((x, -1), (y, -2))
+            )
+            term = OF_PARTS["mul"](r, column, row)
+            total = term if total is None else OF_PARTS["add"](r, total, term)
+        assert total is not None
+        return total
+
+    def _one(self, x: Value, dim: int, place: int, line: Any) -> Value:
+        """A row or a column."""
+        starts, counts = [0] * x.spec.ndim, list(x.spec.shape)
+        starts[dim], counts[dim] = place, 1
+        steps = (1,) * x.spec.ndim
+        return self.write(
+            "slice", (x,), line, starts=tuple(starts), counts=tuple(counts), steps=steps
+        )
 
     def _viewed(self, value: Value, part: Operand, r: Reals) -> Operand:
         """A view or the sum of a part."""
