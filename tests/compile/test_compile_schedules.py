@@ -57,3 +57,33 @@ def test_a_step_beside_a_schedule_that_nobody_reads_is_compiled() -> None:
         step(tj.ones(2, 3))
     assert step.stats.compiled_calls == 5
     assert opt.param_groups[0]["lr"] == pytest.approx(0.1 / 8)
+
+
+EPOCHS = {"a fraction": "epoch + 0.25", "whole": "epoch", "an element": "(x.sum() / 6).item()"}
+
+
+@pytest.mark.parametrize("told", EPOCHS)
+@pytest.mark.parametrize("schedule", ["CosineAnnealingWarmRestarts(opt, 3, 2)", "StepLR(opt, 2)"])
+@pytest.mark.filterwarnings("ignore:The epoch parameter")
+def test_a_step_to_an_epoch_that_varies_goes_there(told: str, schedule: str) -> None:
+    ways = []
+    for compiled in (False, True):
+        weight = tj.nn.Parameter(tj.ones(3))
+        opt = tj.optim.SGD([weight], lr=0.1)
+        space: dict[str, Any] = {"weight": weight, "opt": opt}
+        exec(f"import tracejit as tj\nplan = tj.optim.lr_scheduler.{schedule}", space)
+        text = (
+            "def step(x, epoch):\n    opt.zero_grad()\n    (weight * x).square().mean().backward()\n    opt.step()\n"
+            f"    plan.step({EPOCHS[told]})"
+        )
+        exec(text, space)
+        step = tj.compile(space["step"]) if compiled else space["step"]
+        seen = []
+        for epoch in (1, 2, 4, 3, 7, 8):
+            step(tj.full((2, 3), float(epoch)), epoch)
+            last = space["plan"].last_epoch
+            seen.append((opt.param_groups[0]["lr"], last, type(last)))
+        ways.append(seen)
+    assert ways[1] == ways[0]
+    if compiled and told != "an element":
+        assert step.stats.compiled_calls >= 3

@@ -22,7 +22,7 @@ from ..nn.structure import STRUCTURE_VERSION
 from ..tensor import Tensor
 from ..trace.state.checks import Bind, Check
 from ..trace.state.optimizers import attributes_set
-from ..varying import plain
+from ..varying import is_varying, plain
 from .counters import CountSteps, EqualCounts
 from .set_inside import SETTING, Overrides, cells_of
 from .step_hooks import GLOBAL, after_step, before_step
@@ -146,9 +146,16 @@ def _owners(follows: Sequence[tuple[Tensor, ...]]) -> list[tuple[Tensor, ...]]:
 class StepSchedule:
     """Steps a schedule of learning rates."""
 
-    def __init__(self, schedule: Any, epoch: int | None) -> None:
+    def __init__(self, schedule: Any, epoch: float | None) -> None:
         self.schedule = schedule
+        self.epoch = plain(epoch)
+        if is_varying(epoch):
+            MODES.recorder.number_called(self.told, [epoch], ("epoch", id(self)), "an epoch")
+
+    def told(self, epoch: float) -> float:
+        """Remember the epoch that a call steps to, until it does."""
         self.epoch = epoch
+        return float(epoch)
 
     def __call__(self) -> None:
         """Step."""

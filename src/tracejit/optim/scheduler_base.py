@@ -87,7 +87,7 @@ class LRScheduler:
         recorder.again(again)
         MODES.recorder = None  # what it computes is not part of the recorded program
         try:
-            self._advance(epoch)
+            again()
         finally:
             MODES.recorder = recorder
 
