@@ -51,6 +51,18 @@ def test_name_of_an_imported_module(monkeypatch: pytest.MonkeyPatch) -> None:
     check(scenario, compiled=2)
 
 
+def test_what_is_put_on_tensors_need_not_be_hashable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tj.Tensor, "registry", {"a": []}, raising=False)
+    assert tj.Tensor.__annotations__ == {}  # which CPython makes, and keeps, when it is asked for
+
+    def scenario(stage):
+        f = stage.compile(user_module("def f(x): return x * 2").f)
+        for _ in range(3):
+            stage.call(f, x())
+
+    check(scenario, compiled=2)
+
+
 @pytest.mark.parametrize(
     "name", ["F.relu", "tj.exp", "tj.Tensor.sin", "nn.Linear.forward", "F.linear"]
 )

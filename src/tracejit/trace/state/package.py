@@ -108,13 +108,15 @@ def _functions(assigned: int) -> dict[tuple[str, str], Any]:
 
 def replaced() -> tuple[tuple[str, Any], ...]:
     """Functions in this package that are not its own: the user put them there."""
-    return _replaced(_ASSIGNED[0], tuple(vars(Tensor).values()))
+    methods = ((name, f) for name, f in vars(Tensor).items() if isinstance(f, FunctionType))
+    return _replaced(_ASSIGNED[0], tuple(methods))
 
 
 @lru_cache(maxsize=4)
-def _replaced(assigned: int, methods: tuple[Any, ...]) -> tuple[tuple[str, Any], ...]:
-    del methods
-    methods_of_tensors = ((("Tensor", name), f) for name, f in vars(Tensor).items())
+def _replaced(
+    assigned: int, methods: tuple[tuple[str, FunctionType], ...]
+) -> tuple[tuple[str, Any], ...]:
+    methods_of_tensors = ((("Tensor", name), f) for name, f in methods)
     return tuple(
         (f"{owner}.{name}", f)
         for (owner, name), f in (*_functions(assigned).items(), *methods_of_tensors)
