@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 from ..tensor import Tensor
 from .carried import Carrying, Numbers
-from .group import ParamGroup
+from .group import ParamGroup, check_at_least_zero
 from .maths import Mix, lerp, maximum, sqrt
-from .optimizer import Optimizer, check_at_least_zero
+from .optimizer import Optimizer
 from .update import update
 
 __all__ = ["Adadelta", "Adamax", "NAdam", "RAdam"]

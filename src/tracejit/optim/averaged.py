@@ -7,9 +7,9 @@ from typing import Any
 
 from ..tensor import Tensor
 from .carried import Carrying, Numbers
-from .group import ParamGroup
+from .group import ParamGroup, check_at_least_zero
 from .maths import both_parts, clamp, sign, where
-from .optimizer import Optimizer, check_at_least_zero
+from .optimizer import Optimizer
 from .update import update
 
 __all__ = ["ASGD", "Rprop"]

@@ -142,3 +142,13 @@ def _formula(name: str, value: Any) -> Any:
     if name == "betas" and isinstance(value, tuple) and all(map(_is_number, value)):
         return len(value), Mix.of(value[0]).early
     return None if _is_number(value) else (type(value), id(value))
+
+
+def check_at_least_zero(group: Mapping[str, Any], **labels: str) -> None:
+    """``ValueError`` naming the first of the group's values that is no single number, is negative, or nan."""
+    for name, label in labels.items():
+        value = group[name]
+        if getattr(value, "ndim", 0) and value.numel() != 1:
+            raise ValueError(f"Tensor {name} must be 1-element")
+        if not as_number(value) >= 0.0:
+            raise ValueError(f"Invalid {label}: {value}")

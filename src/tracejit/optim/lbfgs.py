@@ -14,6 +14,7 @@ import numpy as np
 from ..autograd.grad_mode import enable_grad
 from ..tensor import Tensor
 from ..varying import as_number
+from .group import check_at_least_zero
 from .optimizer import Optimizer
 from .recorded import refuse_inside
 from .wolfe import Evaluate, strong_wolfe
@@ -70,8 +71,7 @@ class LBFGS(Optimizer):
         self._params: list[Tensor] = self.param_groups[0]["params"]
 
     def _check(self, group: Mapping[str, Any]) -> None:
-        if not float(group["lr"]) >= 0.0:
-            raise ValueError(f"Invalid learning rate: {group['lr']}")
+        check_at_least_zero(group, lr="learning rate")
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Iterate; returns the loss before the first iteration."""

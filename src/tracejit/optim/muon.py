@@ -9,8 +9,8 @@ from typing import Any
 from .. import dtypes
 from ..ops.elementwise import cast
 from ..tensor import Tensor
-from .group import ParamGroup
-from .optimizer import Optimizer, check_at_least_zero
+from .group import ParamGroup, check_at_least_zero
+from .optimizer import Optimizer
 
 __all__ = ["Muon"]
 

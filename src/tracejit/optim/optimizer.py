@@ -18,7 +18,6 @@ from ..ops.source import full
 from ..tensor import Tensor
 from ..types import TensorType
 from ..utils._foreach_utils import _group_tensors_by_device_and_dtype
-from ..varying import as_number
 from . import conventions
 from .conventions import required
 from .counters import Counters
@@ -87,6 +86,8 @@ class Optimizer:
         self._stepped = False
         if MODES.recorder is not None:
             MODES.recorder.own.update({id(x): x for x in (self, self._own_changes)})
+        if not any(value is required for value in self.defaults.values()):
+            self._check(self.defaults)  # before the parameters are looked at
         groups = list(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
@@ -390,10 +391,3 @@ def _iterable(params: Any) -> Iterable[Any]:
     if not isinstance(params, Iterable):
         raise TypeError(f"params of a group must be iterable, got {type(params).__name__}")
     return params
-
-
-def check_at_least_zero(group: Mapping[str, Any], **labels: str) -> None:
-    """``ValueError`` naming the first of the group's values that is negative (or nan)."""
-    for name, label in labels.items():
-        if not as_number(group[name]) >= 0.0:
-            raise ValueError(f"Invalid {label}: {group[name]}")

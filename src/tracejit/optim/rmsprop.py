@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..tensor import Tensor
-from .group import ParamGroup
+from .group import ParamGroup, check_at_least_zero
 from .maths import Mix, lerp, sqrt
-from .optimizer import Optimizer, check_at_least_zero
+from .optimizer import Optimizer
 from .update import update
 
 __all__ = ["RMSprop"]

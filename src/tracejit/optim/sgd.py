@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..tensor import Tensor
-from .group import ParamGroup
-from .optimizer import Optimizer, check_at_least_zero
+from .group import ParamGroup, check_at_least_zero
+from .optimizer import Optimizer
 from .update import update
 
 __all__ = ["SGD"]

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..ops.elementwise import cast, where
 from ..tensor import Tensor
-from .group import ParamGroup
+from .group import ParamGroup, check_at_least_zero
 from .optimizer import Optimizer
 
 __all__ = ["SparseAdam"]
@@ -43,6 +43,7 @@ class SparseAdam(Optimizer):
         super().__init__(params, defaults)
 
     def _check(self, group: Mapping[str, Any]) -> None:
+        check_at_least_zero(group, lr="learning rate")
         for name, what in (("lr", "learning rate"), ("eps", "epsilon value")):
             if not group[name] > 0.0:
                 raise ValueError(f"Invalid {what}: {group[name]}")
