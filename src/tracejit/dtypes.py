@@ -244,11 +244,11 @@ def set_default_dtype(dtype: Any) -> None:
 
 def of_scalar(value: Any) -> DType:
     """The dtype a Python number has when it becomes a tensor."""
-    if isinstance(value, bool):
+    if isinstance(value, (bool, np.bool_)):
         return bool_
-    if isinstance(value, complex):
+    if isinstance(value, (complex, np.complexfloating)):
         return get_default_dtype().to_complex
-    return int64 if isinstance(value, int) else get_default_dtype()
+    return int64 if isinstance(value, (int, np.integer)) else get_default_dtype()
 
 
 def promote_types(a: DType, b: DType) -> DType:

@@ -32,6 +32,8 @@ _UFUNCS = {
     "bitwise_and": "bitwise_and",
     "bitwise_or": "bitwise_or",
     "bitwise_xor": "bitwise_xor",
+    "left_shift": "bitwise_left_shift",
+    "right_shift": "bitwise_right_shift",
     "equal": "eq",
     "not_equal": "ne",
     "less": "lt",

@@ -151,7 +151,9 @@ def test_a_program_counts_in_single_precision():
     assert optimizer.state[layer.weight]["step"].dtype == tj.float32
 
 
-@pytest.mark.parametrize("name", [n for n in tj.optim.__all__ if n != "Optimizer" and n[0].isupper()])
+@pytest.mark.parametrize(
+    "name", [n for n in tj.optim.__all__ if n != "Optimizer" and n[0].isupper()]
+)
 def test_hyperparameters_are_looked_at_before_parameters(name):
     kind = getattr(tj.optim, name)
     for rate, words in ((tj.tensor([0.1, 0.2]), "1-element"), (-1.0, r"-1\.0")):

@@ -30,7 +30,18 @@ CASES = [
     "t.std_mean(z)",
     "t.lerp(z, z * 2, z * 0.3)",
     "t.linalg.matrix_norm(z, float('inf'))",
+    # NumPy's numbers
+    "t.float_power(x.abs(), np.float32(2.5))",
+    "t.lerp(x, x * 2, np.float64(0.25))",
+    "t.clamp_min(x, np.int64(1))",
+    "t.full((2,), np.int64(3))",
+    "np.int32(1) << t.tensor([1, 2], dtype=t.int64)",
+    "np.int64(9) >> t.tensor([1, 2], dtype=t.uint8)",
     # dtypes
+    "t.logaddexp2(x.half(), x[0].half() > 0)",
+    "t.logaddexp2(t.tensor([1, 2]), x[0, :2].half())",
+    "t.ldexp(x.double(), t.tensor(2.5, dtype=t.float16))",
+    "t.ldexp(x.half(), t.tensor([1, 2, 3, 4]))",
     "t.linalg.vander(t.tensor([2, 3], dtype=t.uint8), N=4)",
     "t.ones(2, 3, dtype=t.bool).sum_to_size(1, 3)",
     "t.ones(2, 3, dtype=t.uint8).sum_to_size(2, 3)",

@@ -37,6 +37,18 @@ CALLS = {
     "too few weights": "t.cov(t.ones(5), aweights=t.ones(1))",
     "a dimension twice": "t.gradient(x, spacing=0.1, dim=[1, 1])",
     "two elements across": "t.linalg.cross(x, t.ones(2, 1))",
+    "vectors of another rank": "t.cross(x, t.ones(3))",
+    "vectors of another size": "t.cross(t.ones(3, 3), t.ones(1, 3))",
+    "vectors of another dtype": "t.cross(x, x.double())",
+    "vectors of truth values": "t.cross(x > 0, x > 0)",
+    "a number as vectors": "t.cross(x, 2)",
+    "a list in place of a tensor": "t.amax([1.0, 2.0])",
+    "an array in place of a tensor": "t.std(np.ones(3))",
+    "nothing in place of a tensor": "t.sort(None)",
+    "an array of sizes": "t.zeros(np.array([2, 3]))",
+    "whole logarithms": "t.logaddexp2(x.long(), x.long())",
+    "whole parts": "t.complex(x.bfloat16(), x.bfloat16())",
+    "whole angles": "t.polar(x.long(), x.long())",
     "least squares of a number": "t.linalg.lstsq(t.ones(()), t.ones(()))",
     "a vector of weights": "f.linear_cross_entropy(x, t.ones(3), t.tensor([0, 1]))",
     "numbers alone": "t.bitwise_and(2, 3)",
@@ -106,7 +118,7 @@ CALLS = {
 def test_refused(name: str, compiled: bool) -> None:
     def call(t: Any, f: Any) -> Any:
         def run(x: Any) -> Any:
-            return eval(CALLS[name], {"t": t, "f": f, "x": x})
+            return eval(CALLS[name], {"t": t, "f": f, "x": x, "np": np})
 
         return (tj.compile(run) if compiled and t is tj else run)(t.ones(2, 3))
 

@@ -75,6 +75,9 @@ def test_operators_with_arrays_give_tensors():
     assert x.grad.tolist() == [3, 4]
     assert (a - x).tolist() == [2, 2]
     assert (np.float64(2) * x).dtype is tj.float32
+    assert (x.detach() * np.array(2.5)).tolist() == (
+        np.array(2.5) * x
+    ).tolist()  # an array without dimensions
     assert (a > x).dtype is tj.bool
 
 

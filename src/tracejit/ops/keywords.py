@@ -16,7 +16,7 @@ from ..errors import AutogradError, DtypeError
 from ..modes import MODES
 from .op import Op
 from .overlaps import refuse_overlap
-from .tensors_only import strict
+from .tensors_only import refuse_others, strict
 
 #: Other names of arguments, as NumPy has them.
 _OTHER_NAMES = {
@@ -113,9 +113,13 @@ def as_called(target: Any, method: bool = False) -> Any:
 
     @wraps(target)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if not kwargs or understood.isdisjoint(kwargs):
-            return target(*args, **kwargs)
-        return _translated(target, known, args, kwargs)
+        try:
+            if not kwargs or understood.isdisjoint(kwargs):
+                return target(*args, **kwargs)
+            return _translated(target, known, args, kwargs)
+        except AttributeError:
+            refuse_others(target, args, kwargs)
+            raise
 
     return call if method else strict(target.__name__, call)
 

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
+import numpy as np
+
 from ..dtypes import DType
 from ..errors import ShapeError
 from ..types import TensorType
@@ -54,7 +56,7 @@ def _write_part(whole: Any, name: str, value: Any) -> None:
 
 
 def _is_numpy_scalar(value: Any) -> bool:
-    return hasattr(value, "dtype") and hasattr(value, "item") and getattr(value, "ndim", 1) == 0
+    return isinstance(value, np.generic)  # arrays call back, by their functions
 
 
 class OperatorMixin:

@@ -150,5 +150,5 @@ def size_arguments(sizes: tuple[Any, ...]) -> Shape:
     try:
         return tuple(map(as_size, sizes))
     except (AttributeError, TypeError):
-        bad = next(s for s in sizes if not hasattr(s, "__index__"))
+        bad = next((s for s in sizes if not hasattr(s, "__index__")), sizes[0])  # or an array
         raise ArgumentError(f"sizes must be ints, not {type(bad).__name__}") from None

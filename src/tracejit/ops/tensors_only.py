@@ -5,6 +5,7 @@ Ops take a number for any operand, which their rules and composites use; what pr
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -62,6 +63,30 @@ def strict(name: str, target: Callable[..., Any]) -> Callable[..., Any]:
         return target(*args, **kwargs)
 
     return call
+
+
+def refuse_others(
+    target: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    """``TypeError`` where an argument is no tensor and has to be one: asked when a call of ``target`` failed.
+
+    >>> import tracejit as tj
+    >>> tj.amax([1.0, 2.0])
+    Traceback (most recent call last):
+    tracejit.errors.ArgumentError: amax(): argument 'input' (position 1) must be Tensor, not list
+    """
+    parameters = inspect.signature(target).parameters
+    try:
+        given = inspect.signature(target).bind(*args, **kwargs).arguments
+    except TypeError:
+        return
+    for position, (name, parameter) in enumerate(parameters.items(), 1):
+        value = given.get(name, parameter.default)
+        if parameter.annotation == "Tensor" and not hasattr(value, "spec"):
+            raise ArgumentError(
+                f"{target.__name__}(): argument '{name}' (position {position}) must be Tensor, "
+                f"not {type(value).__name__}"
+            ) from None
 
 
 class StrictOp:

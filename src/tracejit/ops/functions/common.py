@@ -9,6 +9,8 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, TypeGuard
 
+import numpy as np
+
 from ... import dtypes
 from ...cuda.arrays import MODULES, placed
 from ...device import index_of
@@ -179,7 +181,7 @@ def promoted(*xs: Tensor | Number) -> DType:
     """The dtype an elementwise op on ``xs`` would compute in."""
     return dtypes.result_type_of(
         (dtypes.of_scalar(x), 0)
-        if isinstance(x, (int, float, complex))
+        if isinstance(x, (int, float, complex, np.generic))
         else (x.dtype, 2 if x.ndim else 1)
         for x in xs
     )

@@ -87,6 +87,21 @@ def view_as_complex(input: Tensor) -> Tensor:
     return cx.complex_of_parts(input)
 
 
+def _check_parts(first: Tensor, second: Tensor) -> None:
+    """Refuse what no complex numbers are made of."""
+    known = (dtypes.float16, dtypes.float32, dtypes.float64)
+    if first.dtype not in known or second.dtype not in known:
+        raise DtypeError(
+            "Expected both inputs to be Half, Float or Double tensors but got "
+            f"{first.dtype.title} and {second.dtype.title}"
+        )
+    if first.dtype is not second.dtype:
+        raise DtypeError(
+            f"Expected object of scalar type {first.dtype.title} but got scalar type "
+            f"{second.dtype.title} for second argument"
+        )
+
+
 @function(method=False)
 def complex(real: Tensor, imag: Tensor) -> Tensor:
     """Complex numbers of real and imaginary parts, broadcast.
@@ -99,17 +114,7 @@ def complex(real: Tensor, imag: Tensor) -> Tensor:
     """
     for position, (name, x) in enumerate((("real", real), ("imag", imag))):
         check_tensor("complex", x, name, position + 1)
-    for x in (real, imag):
-        if not x.dtype.is_floating_point:
-            raise DtypeError(
-                "Expected both inputs to be Half, Float or Double tensors but got "
-                f"{real.dtype.title} and {x.dtype.title}"
-            )
-    if real.dtype is not imag.dtype:
-        raise DtypeError(
-            f"Expected object of scalar type {real.dtype.title} but got scalar type "
-            f"{imag.dtype.title} for second argument"
-        )
+    _check_parts(real, imag)
     real, imag = broadcast_tensors(real, imag)
     return cx.complex_of_parts(stack([real, imag], real.ndim))
 
@@ -126,11 +131,7 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """
     check_tensor("polar", abs, "abs")
     check_tensor("polar", angle, "angle", 2)
-    if abs.dtype is not angle.dtype:
-        raise DtypeError(
-            f"Expected object of scalar type {abs.dtype.title} but got scalar type "
-            f"{angle.dtype.title} for second argument"
-        )
+    _check_parts(abs, angle)
     return complex(e.mul(abs, t.cos(angle)), e.mul(abs, t.sin(angle)))
 
 

@@ -250,11 +250,11 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     >>> tj.ldexp(tj.tensor([1.0]), tj.tensor([3]))
     tensor([8.])
     """
-    if other.dtype.is_differentiable or not input.dtype.is_differentiable:
+    kind = promoted(input, other)  # whole exponents change no dtype
+    if not kind.is_differentiable:
         return e.mul(input, e.pow(2.0, other))
-    kind = input.dtype  # whole exponents change no dtype
-    wide = upcast(input)
-    return as_type(e.mul(wide, e.pow(2.0, as_type(other, wide.dtype))), kind)
+    wide, exponent = (upcast(as_type(x, kind)) for x in (input, other))
+    return as_type(e.mul(wide, e.pow(2.0, exponent)), kind)
 
 
 @function()

@@ -171,14 +171,6 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     >>> tj.linalg.cross(tj.tensor([1, 0, 0]), tj.tensor([0, 1, 0]))
     tensor([0, 0, 1])
     """
-    if input.ndim != other.ndim:
-        raise ShapeError("linalg.cross: inputs must have the same number of dimensions.")
-    d = dim_of(dim, input)
-    if shape_of(input)[d] != 3 or shape_of(other)[d] != 3:
-        raise ShapeError(
-            f"linalg.cross: inputs dimension {dim} must have length 3. Got {shape_of(input)[d]} and "
-            f"{shape_of(other)[d]}"
-        )
     return any_cross(input, other, dim)
 
 

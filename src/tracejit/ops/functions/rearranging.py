@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import dtypes
-from ...errors import ArgumentError, ShapeError
+from ...errors import ArgumentError, DtypeError, ShapeError
 from .. import elementwise as e
 from .. import indexing as ix
 from .. import movement as m
 from .. import shapes
 from .. import source as s
+from ..promotion import UnsupportedDtypeError
 from ..table import function
 from .common import (
     Number,
@@ -346,15 +347,25 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     >>> tj.cross(tj.tensor([1, 0, 0]), tj.tensor([0, 1, 0]))
     tensor([0, 0, 1])
     """
-    common = shapes.broadcast("cross", [shape_of(input), shape_of(other)])
-    a, b = (m.expand(x, shape=common) for x in (input, other))
-    d = dim_of(dim, a) if dim is not None else next((i for i, n in enumerate(common) if n == 3), -1)
-    if d < 0 or common[d] != 3:
+    check_tensor("cross", input)
+    check_tensor("cross", other, "other", 2)
+    sizes, others = shape_of(input), shape_of(other)
+    if dim is None and 3 not in sizes:
+        raise ShapeError("no dimension of size 3 in input")
+    if len(sizes) != len(others):
+        raise ShapeError("linalg.cross: inputs must have the same number of dimensions.")
+    d = sizes.index(3) if dim is None else dim_of(dim, input)
+    if sizes[d] != 3 or others[d] != 3:
         raise ShapeError(
-            "inputs dimension -1 must have length 3"
-            if dim is None
-            else f"inputs dimension {dim} must have length 3"
+            f"linalg.cross: inputs dimension {d if dim is None else dim} must have length 3. "
+            f"Got {sizes[d]} and {others[d]}"
         )
+    if input.dtype is not other.dtype:
+        raise DtypeError(f"expected scalar type {input.dtype.title} but found {other.dtype.title}")
+    if input.dtype is dtypes.bool_:
+        raise UnsupportedDtypeError("\"cross\" not implemented for 'Bool'")
+    common = shapes.broadcast("cross", [sizes, others])
+    a, b = (m.expand(x, shape=common) for x in (input, other))
 
     def turned(x: Tensor, first: int) -> Tensor:
         order = s.literal(

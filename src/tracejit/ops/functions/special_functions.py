@@ -11,8 +11,9 @@ from .. import elementwise as e
 from .. import entropies
 from .. import special_functions as sp
 from .. import transcendental as t
+from ..promotion import UnsupportedDtypeError
 from ..table import function
-from .common import Number, Tensor, as_type, check_tensor, promoted
+from .common import Number, Tensor, as_type, check_tensor, promoted, upcast
 from .complex_numbers import real
 
 publish = function()
@@ -104,5 +105,9 @@ def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
     >>> tj.logaddexp2(tj.tensor([1.0]), tj.tensor([1.0]))
     tensor([2.])
     """
+    kind = promoted(input, other)
+    if not kind.is_floating_point:
+        raise UnsupportedDtypeError(f'"logaddexp2" not implemented for {kind.title!r}')
     scale = math.log(2.0)
-    return e.div(t.logaddexp(e.mul(input, scale), e.mul(other, scale)), scale)
+    x, y = (e.mul(upcast(as_type(operand, kind)), scale) for operand in (input, other))
+    return as_type(e.div(t.logaddexp(x, y), scale), kind)
