@@ -237,19 +237,26 @@ class OlderMethods(TensorCore):
         from .ops.source import literal
         from .ops.strided import strided_view
 
-        base = self if self._base is None else self._base
         size, stride = tuple(map(int, size)), tuple(map(int, stride))
         if len(size) != len(stride) or any(s < 0 for s in stride):
             raise ShapeError(
                 f"as_strided: sizes {list(size)} need as many strides that are not negative, got {list(stride)}"
             )
         offset = self.storage_offset() if storage_offset is None else int(storage_offset)
-        row, start = _memory_row(base), offset - base.storage_offset()
         reach = sum((n - 1) * s for n, s in zip(size, stride, strict=True))
+        owner: Any = (
+            self  # whose elements are shown: its gradient is asked for, where it has all of them
+        )
+        start = offset - self.storage_offset()
+        if self._base is not None and not (
+            _laid(self).is_contiguous() and 0 <= start < self.numel() - reach
+        ):
+            owner, start = self._base, offset - self._base.storage_offset()
+        row = _memory_row(owner)
         if 0 not in size and (start < 0 or start + reach >= row.shape[0]):
             raise ShapeError(
                 f"setStorage: sizes {list(size)}, strides {list(stride)} and storage offset {offset} "
-                f"are out of bounds for storage of {base.spec.numel} elements"
+                f"are out of bounds for storage of {owner.spec.numel} elements"
             )
         view = None if 0 in size else strided_view(row, size, stride, start)
         if view is not None:
@@ -290,12 +297,19 @@ def _check_cells(x: Any, dtype: DType) -> None:
             raise ShapeError(f"self.{name} must be divisible by {times} {task}, but got {number}")
 
 
-def _memory_row(base: Any) -> Any:
-    """The elements of a tensor in the order they lie in memory, as a view; an error where there are gaps."""
-    from .ops.movement import permute, reshape
+def _laid(base: Any) -> Any:
+    """A tensor with its dimensions in the order they have in memory."""
+    from .ops.movement import permute
 
     order = sorted(range(base.ndim), key=lambda d: (-base.stride(d), -base.shape[d]))
-    laid = base if order == [*range(base.ndim)] else permute(base, dims=tuple(order))
+    return base if order == [*range(base.ndim)] else permute(base, dims=tuple(order))
+
+
+def _memory_row(base: Any) -> Any:
+    """The elements of a tensor in the order they lie in memory, as a view; an error where there are gaps."""
+    from .ops.movement import reshape
+
+    laid = _laid(base)
     if not laid.is_contiguous():
         raise ShapeError("as_strided: expected memory without gaps", "Call .contiguous() first.")
     return reshape(laid, shape=(base.spec.numel,))

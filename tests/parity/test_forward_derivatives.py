@@ -145,3 +145,24 @@ def test_levels(scale, zero, how) -> None:
         for _ in range(3):
             np.testing.assert_array_equal(compiled(tj.tensor(values)).numpy(), expected[0])
         assert compiled.stats.compiled_calls == 2
+
+
+DERIVATIVES = {
+    "strides inside strides": "f.hessian(lambda a: (t.as_strided(a, (2,), (2,)) ** 2).sum())(t.ones(4))",
+    "strides of a view": "t.autograd.grad((v := x[1:4]).as_strided((2,), (1,), 2).sum(), v)[0]",
+    "strides of a turned view": "t.autograd.grad((v := x.view(2, 3).t()).as_strided((2,), (2,), 0).sum(), v)[0]",
+    "another dtype, forwards": "f.jacfwd(lambda a: a.bfloat16())(t.ones(2)).float()",
+    "another dtype, backwards": "f.jacrev(lambda a: a.bfloat16(), chunk_size=2)(t.ones(2))",
+    "complex results of real inputs": "t.autograd.functional.jacobian(lambda a: a + 1j * a * a, t.ones(2), "
+    "strategy='forward-mode', vectorize=True)",
+}
+
+
+@pytest.mark.parametrize("name", DERIVATIVES)
+def test_derivatives(name: str) -> None:
+    found = []
+    for of in (tj, torch):
+        x = of.arange(6.0, requires_grad=True)
+        found.append(eval(DERIVATIVES[name], {"t": of, "f": of.func, "x": x}).detach())
+    assert found[0].dtype.name == str(found[1].dtype).removeprefix("torch.")
+    assert found[0].tolist() == found[1].tolist()

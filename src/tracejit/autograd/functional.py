@@ -71,18 +71,20 @@ def jacobian(
     strategy: str = "reverse-mode",
 ) -> Any:
     """All first derivatives: for one input and one output, a tensor of shape ``output.shape + input.shape``; for
-    tuples, nested tuples indexed ``[output][input]``. Raises ``RuntimeError`` for complex results.
+    tuples, nested tuples indexed ``[output][input]``. Raises ``RuntimeError`` for complex results, unless ``strategy`` is
+    ``"forward-mode"``.
 
     >>> import tracejit as tj
     >>> tj.autograd.functional.jacobian(lambda x: x * x, tj.tensor([1.0, 2.0]))
     tensor([[2., 0.],
             [0., 4.]])
     """
+    rows = _rows_of_parts if strategy == "forward-mode" else _rows
     with _Recording():
         arguments = _fresh(inputs, create_graph)
         outputs = func(*arguments)
         blocks = tuple(
-            _like(inputs, _rows(o, arguments, create_graph, strict)) for o in _tuple(outputs)
+            _like(inputs, rows(o, arguments, create_graph, strict)) for o in _tuple(outputs)
         )
     return _like(outputs, blocks)
 
@@ -240,6 +242,16 @@ def _rows(output: Any, inputs: Sequence[Any], create_graph: bool, strict: bool) 
         for position, x in enumerate(inputs)
     ]
     return blocks if create_graph else [block.detach() for block in blocks]
+
+
+def _rows_of_parts(
+    output: Any, inputs: Sequence[Any], create_graph: bool, strict: bool
+) -> list[Any]:
+    """The same, with complex blocks for a complex output of real inputs."""
+    if not output.spec.dtype.is_complex or any(x.spec.dtype.is_complex for x in inputs):
+        return _rows(output, inputs, create_graph, strict)
+    parts = (_rows(part, inputs, create_graph, strict) for part in (output.real, output.imag))
+    return [real + 1j * imaginary for real, imaginary in zip(*parts, strict=True)]
 
 
 def seeds_of(output: Any) -> Iterator[Any]:

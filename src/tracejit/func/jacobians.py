@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..autograd.functional import seeds_of, stacked_rows
+from ..errors import ArgumentValueError
+from ..ops.elementwise import cast
 from ..tensor import Tensor
 from ..trace.signature import flatten, unflatten
 from .derivatives import Trace, positions_of
@@ -15,13 +17,21 @@ Function = Callable[..., Any]
 Argnums = int | tuple[int, ...]
 
 
-def jacrev(func: Function, argnums: Argnums = 0, *, has_aux: bool = False) -> Function:
+def jacrev(
+    func: Function,
+    argnums: Argnums = 0,
+    *,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+    _preallocate_and_copy: bool = False,
+) -> Function:
     """A function that returns the Jacobian of ``func`` with respect to the argument at ``argnums``.
 
     Its shape is that of the result followed by that of the argument. Where the result or the argument is nested, so is
     the Jacobian: like the result, and inside like the argument. With ``has_aux`` the function returns a pair of the
-    result and anything else, and so does the Jacobian. Errors are those of :func:`value_and_grad`, and ``RuntimeError``
-    for complex arguments or results.
+    result and anything else, and so does the Jacobian. Rows are computed one by one whatever ``chunk_size`` says.
+    Errors are those of :func:`value_and_grad`, and ``RuntimeError`` for complex arguments or results; ``ValueError`` for
+    a ``chunk_size`` that is not positive.
 
     >>> import tracejit as tj
     >>> tj.func.jacrev(lambda x: x * x)(tj.tensor([1.0, 2.0]))
@@ -31,6 +41,25 @@ def jacrev(func: Function, argnums: Argnums = 0, *, has_aux: bool = False) -> Fu
     {'a': tensor(3.), 'b': tensor(2.)}
     """
 
+    if chunk_size is not None and chunk_size <= 0:
+        raise ArgumentValueError("jacrev: `chunk_size` should be greater than 0.")
+    return _jacobian(func, argnums, has_aux, forward=False)
+
+
+def jacfwd(
+    func: Function, argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error"
+) -> Function:
+    """As :func:`jacrev`, in the dtypes of the results; random numbers are drawn once.
+
+    >>> import tracejit as tj
+    >>> tj.func.jacfwd(lambda x: (x * x).double())(tj.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]], dtype=tracejit.float64)
+    """
+    return _jacobian(func, argnums, has_aux, forward=True)
+
+
+def _jacobian(func: Function, argnums: Argnums, has_aux: bool, forward: bool) -> Function:
     @functools.wraps(func)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         positions = positions_of(argnums, len(args))
@@ -40,16 +69,18 @@ def jacrev(func: Function, argnums: Argnums = 0, *, has_aux: bool = False) -> Fu
         results: list[Any] = []
         structure = flatten(output, results)
         _check_real("outputs", results)
-        blocks = [trace.per_argument(_rows(trace, result)) for result in results]
+        blocks = []
+        for result in results:
+            rows = _rows(trace, result)
+            if forward:
+                rows = [cast(x, dtype=result.dtype) for x in rows]
+            blocks.append(trace.per_argument(rows))
         found = unflatten(
             structure, iter([b[0] if isinstance(argnums, int) else tuple(b) for b in blocks])
         )
         return (found, trace.plain_tree(aux)) if has_aux else found
 
     return jacobian
-
-
-jacfwd = jacrev
 
 
 def hessian(func: Function, argnums: Argnums = 0) -> Function:
