@@ -71,8 +71,8 @@ def jacobian(
     strategy: str = "reverse-mode",
 ) -> Any:
     """All first derivatives: for one input and one output, a tensor of shape ``output.shape + input.shape``; for
-    tuples, nested tuples indexed ``[output][input]``. Raises ``RuntimeError`` for complex results, unless ``strategy`` is
-    ``"forward-mode"``.
+    tuples, nested tuples indexed ``[output][input]``. Raises ``RuntimeError`` for complex results, unless ``strategy``
+    is ``"forward-mode"``.
 
     >>> import tracejit as tj
     >>> tj.autograd.functional.jacobian(lambda x: x * x, tj.tensor([1.0, 2.0]))
