@@ -163,13 +163,13 @@ def _formatter(array: Any) -> tuple[Callable[[Any], str], int]:
 def _complex_formatter(array: Any) -> tuple[Callable[[Any], str], int]:
     """``1.0000-2.5000j``: both parts with digits of their own."""
     real, width = _formatter(array.real)
-    imaginary, more = _formatter(np.abs(array.imag))
+    imaginary, more = _formatter(array.imag)
 
     def write(value: complex) -> str:
-        sign = "-" if math.copysign(1.0, value.imag) < 0 else "+"
-        return f"{real(value.real)}{sign}{imaginary(abs(value.imag)).lstrip()}j"
+        part = imaginary(value.imag).lstrip()
+        return f"{real(value.real)}{'' if part.startswith('-') else '+'}{part}j"
 
-    return write, width + more + 2
+    return write, width + more + 1
 
 
 def _needs_exponent(finite: Any, whole: bool) -> bool:

@@ -37,6 +37,11 @@ CASES = [
     "t.full((2,), np.int64(3))",
     "np.int32(1) << t.tensor([1, 2], dtype=t.int64)",
     "np.int64(9) >> t.tensor([1, 2], dtype=t.uint8)",
+    # gradients
+    "slope(t, lambda a: t.nextafter(a, x + 1).sum(), x)",
+    "slope(t, lambda a: t.nextafter(x, a).sum(), x)",
+    "slope(t, lambda a: t.cholesky_inverse(a).sum(), t.tril(x) + 3 * t.eye(4))",
+    "slope(t, lambda a: t.cholesky_inverse(a, upper=True)[0, 1], t.triu(x) + 3 * t.eye(4))",
     # dtypes
     "t.logaddexp2(x.half(), x[0].half() > 0)",
     "t.logaddexp2(t.tensor([1, 2]), x[0, :2].half())",
@@ -85,7 +90,12 @@ def written(x: Any, index: Any) -> Any:
     return x
 
 
-NAMES = {"np": np, "written": written}
+def slope(t: Any, function: Any, x: Any) -> Any:
+    x = x.detach().requires_grad_()
+    return t.autograd.grad(function(x), x)[0]
+
+
+NAMES = {"np": np, "written": written, "slope": slope}
 
 
 def result(t: Any, code: str) -> Any:

@@ -94,3 +94,18 @@ def test_format():
     assert f"{tj.tensor([1.0])}" == "tensor([1.])"
     with pytest.raises(TypeError):
         f"{tj.tensor([1.0]):.2f}"
+
+
+def test_complex_numbers_fill_lines() -> None:
+    tj.set_printoptions(linewidth=40)
+    try:
+        lines = repr(tj.complex(tj.arange(100, 106).float(), tj.arange(100, 106).float())).split(
+            "\n"
+        )
+        assert lines[0] == "tensor([100.+100.j, 101.+101.j, 102.+102.j,"
+        signed = repr(tj.complex(tj.arange(100, 106).float(), -tj.arange(100, 106).float())).split(
+            "\n"
+        )
+        assert signed[0] == "tensor([100.-100.j, 101.-101.j,"
+    finally:
+        tj.set_printoptions(profile="default")

@@ -30,8 +30,8 @@ def jacrev(
     Its shape is that of the result followed by that of the argument. Where the result or the argument is nested, so is
     the Jacobian: like the result, and inside like the argument. With ``has_aux`` the function returns a pair of the
     result and anything else, and so does the Jacobian. Rows are computed one by one whatever ``chunk_size`` says.
-    Errors are those of :func:`value_and_grad`, ``RuntimeError`` for complex arguments or results, and ``ValueError`` for
-    a ``chunk_size`` that is not positive.
+    Errors are those of :func:`value_and_grad`, ``RuntimeError`` for complex arguments or results, and ``ValueError``
+    for a ``chunk_size`` that is not positive.
 
     >>> import tracejit as tj
     >>> tj.func.jacrev(lambda x: x * x)(tj.tensor([1.0, 2.0]))

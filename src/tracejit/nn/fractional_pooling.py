@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from ..errors import ArgumentValueError
 from . import functional as F
+from .convolution import repeated
 from .module import Module
 
 __all__ = ["FractionalMaxPool2d", "FractionalMaxPool3d"]
@@ -25,8 +26,12 @@ class _FractionalMaxPool(Module):
         _random_samples: Any = None,
     ) -> None:
         super().__init__()
-        self.kernel_size, self.return_indices = kernel_size, return_indices
-        self.output_size, self.output_ratio = output_size, output_ratio
+        self.kernel_size = repeated(kernel_size, self.rank)
+        self.return_indices = return_indices
+        self.output_size = output_size if output_size is None else repeated(output_size, self.rank)
+        self.output_ratio = (
+            output_ratio if output_ratio is None else repeated(output_ratio, self.rank)
+        )
         self.register_buffer("_random_samples", _random_samples)
         name = type(self).__name__
         if output_size is None and output_ratio is None:

@@ -10,6 +10,7 @@ import numpy as np
 from ..cuda.arrays import placed
 from ..device import index_of
 from ..dtypes import DType, get_default_dtype
+from ..ops.shapes import refuse_negative
 from ..tensor import Tensor
 from . import functional as F
 from . import init
@@ -22,6 +23,7 @@ __all__ = ["Bilinear", "Embedding", "Flatten", "Identity", "Linear", "Unflatten"
 def empty_parameter(*shape: int, device: Any = None, dtype: DType | None = None) -> Parameter:
     """A parameter whose values are still to be set (they are zeros, not garbage)."""
     dtype = get_default_dtype() if dtype is None else dtype
+    refuse_negative(shape)
     return Parameter(Tensor._wrap(placed(np.zeros(shape, dtype.np), index_of(device))))
 
 

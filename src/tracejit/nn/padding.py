@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from ..errors import ArgumentValueError
 from . import functional as F
 from .module import Module
 
@@ -153,19 +154,33 @@ class ReplicationPad3d(_Pad):
     rank, mode = 3, "replicate"
 
 
-class CircularPad1d(_Pad):
+class _CircularPad(_Pad):
+    """Checks the input before its last dimensions are continued."""
+
+    mode = "circular"
+
+    def forward(self, input: Any) -> Any:
+        """The padded input; ``ValueError`` unless it is a batch of channels, or channels alone."""
+        if input.ndim not in (self.rank + 1, self.rank + 2):
+            raise ArgumentValueError(
+                f"expected {self.rank + 1}D or {self.rank + 2}D input (got {input.ndim}D input)"
+            )
+        return super().forward(input)
+
+
+class CircularPad1d(_CircularPad):
     """The last dimension continued from its other end."""
 
-    rank, mode = 1, "circular"
+    rank = 1
 
 
-class CircularPad2d(_Pad):
+class CircularPad2d(_CircularPad):
     """The last two dimensions continued from their other ends."""
 
-    rank, mode = 2, "circular"
+    rank = 2
 
 
-class CircularPad3d(_Pad):
+class CircularPad3d(_CircularPad):
     """The last three dimensions continued from their other ends."""
 
-    rank, mode = 3, "circular"
+    rank = 3

@@ -42,7 +42,8 @@ class RNNBase(RecurrentArguments, Module):
         dtype: DType | None = None,
     ) -> None:
         super().__init__()
-        _check_sizes(mode, input_size, hidden_size, num_layers, dropout, proj_size)
+        sizes = input_size, hidden_size, num_layers
+        _check_sizes(mode, *sizes, dropout, proj_size, bias, batch_first)
         self.mode = mode
         self.input_size = input_size
         self.hidden_size = hidden_size
@@ -163,7 +164,14 @@ class RNNBase(RecurrentArguments, Module):
 
 
 def _check_sizes(
-    mode: str, input_size: int, hidden_size: int, layers: int, dropout: float, proj_size: int
+    mode: str,
+    input_size: int,
+    hidden_size: int,
+    layers: int,
+    dropout: float,
+    proj_size: int,
+    bias: bool,
+    batch_first: bool,
 ) -> None:
     if mode not in KINDS:
         raise ValueError(f"Unrecognized RNN mode: {mode}")
@@ -172,6 +180,9 @@ def _check_sizes(
             "dropout should be a number in range [0, 1] representing the probability of an element "
             "being zeroed"
         )
+    for name, flag in (("bias", bias), ("batch_first", batch_first)):
+        if not isinstance(flag, bool):
+            raise TypeError(f"{name} should be of type bool, got: {type(flag).__name__}")
     if not isinstance(hidden_size, int):
         raise TypeError(f"hidden_size should be of type int, got: {type(hidden_size).__name__}")
     if hidden_size <= 0:

@@ -18,6 +18,8 @@ __all__ = ["leading_minor", "reason", "text_of", "zero_on_diagonal"]
 _TEXTS = {
     "inv": "linalg.inv{ex}: {which}The diagonal element {order} is zero, the inversion could not be completed because "
     "the input matrix is singular.",
+    "cholesky_inverse": "cholesky_inverse: {which}The diagonal element {order} is zero, the inversion could not be "
+    "completed because the input matrix is singular.",
     "solve": "torch.linalg.solve{ex}: {which}The solver failed because the input matrix is singular.",
     "cholesky": "linalg.cholesky{ex}: {which}The factorization could not be completed because the input is not "
     "positive-definite (the leading minor of order {order} is not positive-definite).",
@@ -102,6 +104,7 @@ _ORDERS: dict[str, Callable[[Any], int]] = {
     "inv": _zero_pivot,
     "solve": _zero_pivot,
     "cholesky": leading_minor,
+    "cholesky_inverse": zero_on_diagonal,
     "lu_factor": zero_on_diagonal,
     "eigh": _not_finite,
     "svd": _not_finite,

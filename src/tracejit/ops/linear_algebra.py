@@ -150,6 +150,28 @@ def solve_triangle(a: Array, b: Array, *, lower: bool) -> Array:
 # --- determinants -------------------------------------------------------------------------------
 
 
+@contraction(
+    square,
+    grad=lambda g, x, out: -matmul(matmul(out, matmul(g + adjoint(g), out)), x),
+    samples=(
+        Sample((np.tril(SQUARE),)),
+        Sample((np.diag([1.0, 0.0]),), {}, RuntimeError, "diagonal element 2 is zero"),
+    ),
+)
+@small_on_one_thread
+def inverse_by_factor(x: Array) -> Array:
+    """The inverse of ``x @ x^H`` for each Cholesky factor x; a zero on its diagonal is an error."""
+    n = xp(x)
+
+    def found(factor: Array) -> Array:
+        if bool((n.diagonal(factor, 0, -2, -1) == 0).any()):
+            raise np.linalg.LinAlgError("Singular matrix")
+        back = packed.inv(factor)
+        return n.conj(n.swapaxes(back, -1, -2)) @ back
+
+    return guarded("cholesky_inverse", found, x)
+
+
 def _number_type(x: TensorType) -> TensorType:
     return TensorType(square(x).shape[:-2], x.dtype)
 

@@ -143,6 +143,15 @@ def whole(number: Any) -> int:
     return number if is_symbolic(number) else int(number)
 
 
+def refuse_negative(shape: Sequence[Any]) -> None:
+    """``RuntimeError`` for extents that no tensor can be made with."""
+    for extent in shape:
+        if extent < 0:
+            raise RuntimeError(
+                f"Trying to create tensor with negative dimension {extent}: {list(shape)}"
+            )
+
+
 def size_arguments(sizes: tuple[Any, ...]) -> Shape:
     """``f(2, 3)`` and ``f((2, 3))`` alike; every extent as an int."""
     if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):

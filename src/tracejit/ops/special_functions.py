@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import promotion as p
-from .elementwise import POSITIVE, sign, where
+from .elementwise import POSITIVE, sign, where, zeros_like
 from .namespace import special, wide, xp
 from .table import Array, elementwise
 from .transcendental import exp, lgamma, log
@@ -216,7 +216,7 @@ def lcm(x: Array, y: Array) -> Array:
     return n.abs(n.lcm(x, y, dtype=wide)).astype(kind)
 
 
-@elementwise(None, promotion=p.floats_only)
+@elementwise(None, promotion=p.floats_only, grad={"x": lambda g: g, "y": lambda g: zeros_like(g)})
 def nextafter(x: Array, y: Array) -> Array:
     """The number next to x in the direction of y."""
     return xp(x, y).nextafter(x, y)

@@ -42,11 +42,7 @@ def _filled(
     sizes: tuple[Any, ...], value: Number, dtype: Any, device: Any, requires_grad: bool
 ) -> Tensor:
     shape = shapes.size_arguments(sizes) if sizes else ()
-    for extent in shape:
-        if extent < 0:
-            raise RuntimeError(
-                f"Trying to create tensor with negative dimension {extent}: {list(shape)}"
-            )
+    shapes.refuse_negative(shape)
     kind = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
     index = default_index() if device is None else index_of(device)
     if index == -1:

@@ -86,10 +86,7 @@ def draw_integers(
 
 def _sized(sizes: tuple[Any, ...], dtype: Any) -> tuple[tuple[int, ...], DType]:
     shape = shapes.size_arguments(sizes) if sizes else ()
-    if any(extent < 0 for extent in shape):
-        raise RuntimeError(
-            f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}"
-        )
+    shapes.refuse_negative(shape)
     return shape, dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
 
 

@@ -99,14 +99,16 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     """The inverse of the matrix whose lower (``upper``) triangular factor is ``L``.
 
+    Raises ``RuntimeError`` for a factor with a zero on its diagonal.
+
     >>> import tracejit as tj
     >>> tj.cholesky_inverse(tj.tensor([[2.0]]))
     tensor([[0.2500]])
     """
     checked("cholesky_inverse", L)
-    lower = adjoint(L) if upper else L
-    back = la.solve_triangle(lower, _identity(L), lower=True)
-    return matmul(adjoint(back), back)
+    read = triu(L) if upper else tril(L)
+    factor = e.add(L, e.detach_copy(e.sub(read, L)))  # its gradient is that of a whole matrix
+    return la.inverse_by_factor(adjoint(factor) if upper else factor)
 
 
 @function(method=False, namespace=False)
