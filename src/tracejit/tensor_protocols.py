@@ -20,18 +20,13 @@ if TYPE_CHECKING:
     from .tensor import Tensor
 
 _UFUNCS = {
-    "add": "add",
+    **{name: name for name in ("add", "floor_divide", "remainder", "matmul")},
+    **{name: name for name in ("bitwise_and", "bitwise_or", "bitwise_xor")},
     "subtract": "sub",
     "multiply": "mul",
     "true_divide": "div",
     "divide": "div",
-    "floor_divide": "floor_divide",
-    "remainder": "remainder",
     "power": "pow",
-    "matmul": "matmul",
-    "bitwise_and": "bitwise_and",
-    "bitwise_or": "bitwise_or",
-    "bitwise_xor": "bitwise_xor",
     "left_shift": "bitwise_left_shift",
     "right_shift": "bitwise_right_shift",
     "equal": "eq",
