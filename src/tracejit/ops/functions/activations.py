@@ -346,10 +346,9 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     """
     require_float("glu", input)
     d = dim_of(dim, input)
-    if shape_of(input)[d] % 2:
-        raise RuntimeError(
-            f"Halving dimension must be even, but dimension {d} is size {shape_of(input)[d]}"
-        )
+    extent = shape_of(input)[d] if input.ndim else 1
+    if extent % 2:
+        raise RuntimeError(f"Halving dimension must be even, but dimension {d} is size {extent}")
     first, gate = input.chunk(2, d)
     return first * t.sigmoid(gate)
 

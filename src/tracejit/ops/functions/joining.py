@@ -340,6 +340,12 @@ def block_diag(*tensors: Tensor) -> Tensor:
     tensor([[1., 0., 0.],
             [0., 1., 1.]])
     """
+    for number, x in enumerate(tensors):
+        if x.ndim > 2:
+            raise ShapeError(
+                "torch.block_diag: Input tensors must have 2 or fewer dimensions. "
+                f"Input {number} has {x.ndim} dimensions"
+            )
     blocks = [atleast(x, 2) for x in tensors]
     width = sum(shape_of(b)[1] for b in blocks)
     rows, left = [], 0

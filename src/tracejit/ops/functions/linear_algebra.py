@@ -270,6 +270,8 @@ def svdvals(A: Tensor) -> Tensor:
     >>> tj.linalg.svdvals(tj.tensor([[3.0, 0.0], [0.0, 4.0]]))
     tensor([4., 3.])
     """
+    checked("svd", A)
+    la.matrices(A.spec)
     if not _values_alone("svd", A):
         return svd(A, False).S
     tall = A.ndim < 2 or shape_of(A)[-2] >= shape_of(A)[-1]
@@ -330,6 +332,7 @@ def pinv(A: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = Fal
             [0.0000, 0.0000]])
     """
     checked("pinv", A)
+    la.matrices(A.spec)
     if not A.spec.numel:
         return e.clone(adjoint(A))
     if hermitian:

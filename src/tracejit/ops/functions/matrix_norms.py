@@ -13,7 +13,7 @@ from .. import movement as m
 from .. import reduction as r
 from ..precision import given_precision, lower_precision
 from ..table import function
-from .common import Number, Tensor, as_type, conjugated, dim_of, shape_of
+from .common import Number, Tensor, as_type, conjugated, constant, dim_of, shape_of
 from .complex_numbers import abs as magnitudes
 from .joining import stack
 from .linear_algebra import svdvals
@@ -186,6 +186,8 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     x = m.reshape(x, shape=(1,)) if not x.ndim else x
     x = x if x.dtype.is_differentiable else as_type(x, dtypes.int64)
     count = shape_of(x)[-1] if N is None else N
+    if not count:
+        return constant(0, x.dtype, (*shape_of(x), 0))
     powers = [e.add(e.mul(x, 0), 1)]
     for _ in range(count - 1):
         powers.append(e.mul(powers[-1], x))

@@ -128,6 +128,11 @@ def nanmean(
     >>> tj.nanmean(tj.tensor([1.0, float("nan"), 3.0]))
     tensor(2.)
     """
+    check_tensor("nanmean", input)
+    if not input.dtype.is_differentiable:
+        raise DtypeError(
+            f"nanmean(): expected input to have floating point or complex dtype but got {input.dtype.title}"
+        )
     there = c.logical_not(c.isnan(input))
     return nansum(input, dim, keepdim, dtype=dtype) / sum(there, dim, keepdim)
 

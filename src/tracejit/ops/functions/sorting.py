@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ... import dtypes
+from ...errors import DimensionError
 from .. import elementwise as e
 from .. import indexing as ix
 from .. import movement as m
@@ -87,6 +88,8 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Val
     """
     d = dim_of(dim, input)
     extent = shape_of(input)[d] if input.ndim else 1
+    if not extent:
+        raise DimensionError(f"kthvalue(): Expected reduction dim {d} to have non-zero size.")
     if not 1 <= k <= extent:
         raise RuntimeError("kthvalue(): selected number k out of range for dimension " + str(d))
     if not input.ndim:

@@ -37,6 +37,7 @@ def unsafe_split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> t
     >>> tj.unsafe_split(tj.arange(3), 2)
     (tensor([0, 1]), tensor([2]))
     """
+    _refuse_number("split", tensor)
     d = dim_of(dim, tensor)
     extent = shape_of(tensor)[d]
     if isinstance(split_size_or_sections, (tuple, list)):
@@ -62,6 +63,11 @@ def split_method(self: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, .
     """
     pieces: tuple[Tensor, ...] = split(self, split_size, dim)
     return pieces
+
+
+def _refuse_number(name: str, x: Tensor) -> None:
+    if not x.ndim:
+        raise ShapeError(f"{name} expects at least a 1-dimensional tensor")
 
 
 def _even_sizes(size: int, extent: int) -> list[int]:
@@ -105,6 +111,7 @@ def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]
     """
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    _refuse_number("chunk", input)
     extent = shape_of(input)[dim_of(dim, input)]
     sizes = -(-extent // chunks) if extent else [0] * chunks
     pieces: tuple[Tensor, ...] = unsafe_split(input, sizes, dim)
@@ -126,6 +133,7 @@ def tensor_split(
     >>> tj.tensor_split(tj.arange(5), 2)
     (tensor([0, 1, 2]), tensor([3, 4]))
     """
+    _refuse_number("tensor_split", input)
     d = dim_of(dim, input)
     extent = shape_of(input)[d]
     for given in (indices, sections):

@@ -166,6 +166,15 @@ def _middle(x: Tensor, d: int, keepdim: bool) -> ValuesAndIndices:
     return at_positions(x, middle, d, keepdim)
 
 
+def _of_equals(flat: Tensor, found: Tensor) -> Tensor:
+    """``found``, one of the elements of ``flat``, with a gradient that those equal to it share."""
+    if not getattr(found, "requires_grad", False):
+        return found
+    value = e.detach_copy(found)
+    equal = c.logical_or(c.eq(flat, value), c.logical_and(c.isnan(flat), c.isnan(value)))
+    return r.amax(e.where(equal, flat, float("-inf")), dims=(0,), keepdim=False)
+
+
 @function()
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The middle element (the lower of two); with ``dim``, ``(values, indices)``; NaN if one is there.
@@ -178,7 +187,7 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
         flat = m.reshape(input, shape=(input.spec.numel,))
         if not input.spec.numel:
             return constant(float("nan"), input.dtype)
-        return _middle(flat, 0, False).values
+        return _of_equals(flat, _middle(flat, 0, False).values)
     if not input.ndim:
         return ValuesAndIndices(e.clone(input), o.argsort(input, dim=0, descending=False))
     return _middle(input, dim_of(dim, input), keepdim)
@@ -195,7 +204,8 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
     if dim is None:
         if not input.spec.numel:
             return median(input)
-        return _nan_middle(m.reshape(input, shape=(input.spec.numel,)), 0, False).values
+        flat = m.reshape(input, shape=(input.spec.numel,))
+        return _of_equals(flat, _nan_middle(flat, 0, False).values)
     if not input.ndim:
         return median(input, dim, keepdim)
     return _nan_middle(input, dim_of(dim, input), keepdim)
@@ -261,6 +271,8 @@ def _quantile(
 ) -> Tensor:
     if not input.dtype.is_floating_point or input.dtype.itemsize == 2:
         raise RuntimeError(f"{name}() input tensor must be either float or double dtype")
+    if not input.spec.numel:
+        raise RuntimeError(f"{name}() input tensor must be non-empty")
     if interpolation not in _INTERPOLATIONS:
         raise RuntimeError(
             f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, "
