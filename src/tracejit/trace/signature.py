@@ -21,7 +21,7 @@ from ..numpy_numbers import NUMBERS
 from ..ops.mixin import Size
 from ..tensor import Tensor
 from ..varying import is_varying
-from .numbers.plain_parts import plain_parts
+from .numbers.plain_parts import plain_parts, varying_parts
 from .sizes.found_sizes import plain
 from .state.values import describe, token
 
@@ -106,6 +106,10 @@ def flatten(value: Any, leaves: list[Any], numbers: list[Any] | None = None) -> 
     if is_varying(value):
         leaves.append(value)
         return None
+    if kind is slice or kind is Size:
+        varying = varying_parts(value)
+        if varying is not None:
+            return (kind, tuple([flatten(v, leaves, numbers) for v in varying]))
     if kind is Extent or (kind is Size and any(type(x) is Extent for x in value)):
         return SizeLeaf(value)
     return Static(value)
@@ -149,9 +153,9 @@ def unflatten(structure: Any, leaves: Any) -> Any:
     kind, children = structure
     if kind in MAPPINGS:
         return kind((key.value, unflatten(child, leaves)) for key, child in children)
-    if kind in (tuple, list):
+    if kind in (tuple, list, Size):
         return kind(unflatten(child, leaves) for child in children)
-    if issubclass(kind, tuple):
+    if issubclass(kind, (tuple, slice)):
         return kind(*(unflatten(child, leaves) for child in children))
     result = object.__new__(kind)
     for name, child in children:
@@ -166,7 +170,7 @@ def leaf_count(structure: Any) -> int:
     if not isinstance(structure, tuple):
         return 0
     kind, children = structure
-    pairs = kind in MAPPINGS or not issubclass(kind, (tuple, list))
+    pairs = kind in MAPPINGS or not issubclass(kind, (tuple, list, slice))
     return sum(leaf_count(child[1] if pairs else child) for child in children)
 
 
@@ -179,9 +183,9 @@ def statics_of(structure: Any) -> list[Any]:
     if isinstance(structure, Static):
         return [structure.value] if structure.identity else []
     kind, children = structure
-    pairs = kind in MAPPINGS or not issubclass(kind, (tuple, list))
+    pairs = kind in MAPPINGS or not issubclass(kind, (tuple, list, slice))
     found = [s for child in children for s in statics_of(child[1] if pairs else child)]
-    return found if kind in (tuple, list, *MAPPINGS) else [kind, *found]
+    return found if kind in (tuple, list, Size, slice, *MAPPINGS) else [kind, *found]
 
 
 def first_position(tensors: Sequence[Tensor], tensor: Tensor) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
+from operator import is_
 from typing import Any
 
 from ...numpy_numbers import NUMBERS
@@ -12,7 +13,7 @@ from ...tensor import Tensor
 from ...varying import is_varying, plain
 from ..recording.results import is_made_of_objects, result_of
 from ..signature import MAPPINGS, fields_of
-from .plain_parts import plain_keys
+from .plain_parts import plain_keys, remade
 
 Change = Callable[[], None]
 
@@ -107,10 +108,11 @@ def _with_values(result: Any) -> Any:
     if is_varying(result):
         return plain(result)
     kind = type(result)
-    if kind is tuple:
-        return tuple(map(_with_values, result))
-    if isinstance(result, tuple) and hasattr(result, "_fields"):
-        return kind(*map(_with_values, result))
+    if isinstance(result, tuple):
+        parts = tuple(map(_with_values, result))
+        return result if all(map(is_, parts, result)) else remade(kind, parts)
+    if kind is slice:
+        return slice(*map(_with_values, (result.start, result.stop, result.step)))
     if kind is list:
         result[:] = map(_with_values, result)
     elif kind in MAPPINGS:

@@ -5,11 +5,13 @@ Whoever puts a number into a dict or a set asks for its hash, which fixes its va
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from operator import is_
 from typing import Any
 
 from ...extents import hint
-from ...varying import plain
+from ...ops.mixin import Size
+from ...varying import is_varying, plain
 
 
 def plain_parts(value: Any) -> Any:
@@ -24,8 +26,41 @@ def plain_parts(value: Any) -> Any:
     parts = [plain_parts(x) for x in value]
     if all(map(is_, parts, value)):
         return value
-    kind: Any = type(value)
-    return kind(*parts) if hasattr(kind, "_fields") else kind(parts)
+    made = remade(type(value), parts)
+    if hasattr(value, "__dict__"):
+        vars(made).update(vars(value))
+    return made
+
+
+def remade(kind: Any, parts: Iterable[Any]) -> Any:
+    """A tuple of class ``kind`` that has these parts, whatever the class asks for to make one.
+
+    >>> class Pair(tuple):
+    ...     def __new__(cls, a, b):
+    ...         return tuple.__new__(cls, (a, b))
+    >>> remade(Pair, [1, 2]) == Pair(1, 2)
+    True
+    """
+    try:
+        return tuple.__new__(kind, parts)
+    except TypeError:  # classes of C, as time.struct_time
+        return kind(parts)
+
+
+def varying_parts(value: Any) -> tuple[Any, ...] | None:
+    """What a shape or a slice in which a number varies is made of; None for anything else.
+
+    >>> from tracejit.varying import VaryingInt
+    >>> varying_parts(slice(2, VaryingInt(5, None, None))), varying_parts(slice(2, 5))
+    ((2, 5, None), None)
+    """
+    if isinstance(value, slice):
+        parts: tuple[Any, ...] = value.start, value.stop, value.step
+    elif type(value) is Size:
+        parts = tuple(value)
+    else:
+        return None
+    return parts if any(map(is_varying, parts)) else None
 
 
 def plain_keys(mapping: dict[Any, Any]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from types import BuiltinFunctionType, ModuleType
 from typing import Any
 
+from ...device import device
 from ...dtypes import DType
 from ...tensor import Tensor
 from ..numbers.places import StillNumber
@@ -18,7 +19,7 @@ from ..signature import Static, containers
 from ..state.checks import Item
 from ..state.state import StateGuard
 from ..state.tensors import TensorFacts
-from ..state.values import MISSING
+from ..state.values import MISSING, token
 from .gradients_inside import Repeated
 from .results import is_made_of_objects, parts_of
 
@@ -101,14 +102,26 @@ def unrepeatable(
 def _objects(structure: Any) -> Iterator[Any]:
     """The objects among the leaves of a structure."""
     if isinstance(structure, Static):
-        if structure.identity:
-            yield structure.value
+        yield from _objects_in(structure.value)
     elif isinstance(structure, tuple):
         for child in structure[1]:
             pair = (
                 isinstance(child, tuple) and len(child) == 2 and isinstance(child[0], (Static, str))
             )
             yield from _objects(child[1] if pair else child)
+
+
+def _objects_in(value: Any) -> Iterator[Any]:
+    """The value, or what it is made of, as far as that is equal to itself only."""
+    parts: Any = ()
+    if isinstance(value, (tuple, frozenset)):
+        parts = value
+    elif isinstance(value, slice):
+        parts = value.start, value.stop, value.step
+    elif token(value)[0] is None and type(value) is not device:
+        yield value
+    for part in parts:
+        yield from _objects_in(part)
 
 
 def overlaps_itself(tensor: Tensor) -> bool:

@@ -15,7 +15,7 @@ from ...extents import Extent
 from ...ops.mixin import Size
 from ...tensor import Tensor
 from ...varying import is_varying
-from ..numbers.plain_parts import plain_parts
+from ..numbers.plain_parts import plain_parts, remade, varying_parts
 from ..signature import MAPPINGS, SizeLeaf, Static, flatten, unflatten
 from .transparent import attributes_of, base_of, is_transparent
 
@@ -88,6 +88,8 @@ class _Walk:
             self.leaves.append(value)
             return None
         kind: type = type(value)
+        if varying_parts(value) is not None:
+            return self.take_apart(value, kind)
         if kind is Extent or (kind is Size and any(type(x) is Extent for x in value)):
             return SizeLeaf(value)
         if not _is_simple(value):
@@ -110,14 +112,14 @@ class _Walk:
         self.numbers[id(value)] = len(self.seen)
         self.seen.append(value)
         self.open.add(id(value))
-        keys, items = None, ()
+        keys, items = None, varying_parts(value) or ()
         if isinstance(value, dict):
             base = base_of(kind)
             keys = tuple([Static(plain_parts(key)) for key in base.keys(value)])
             items = tuple([dict.__getitem__(value, key.value) for key in keys])
         elif isinstance(value, (list, tuple)):
             items = (*value,)
-        slots, attributes = attributes_of(value)
+        slots, attributes = ({}, {}) if kind in (Size, slice) else attributes_of(value)
         parts = (*items, *slots.values(), *attributes.values())
         found = Form(kind, keys, (*slots,), (*attributes,)), tuple(map(self.visit, parts))
         self.open.discard(id(value))
@@ -139,18 +141,19 @@ def rebuild(node: Any, leaves: Iterator[Any], made: list[Any]) -> Any:
     form, children = node
     kind, number = form.kind, len(made)
     made.append(None)
-    if issubclass(kind, tuple):
-        items = [rebuild(child, leaves, made) for child in children]
-        made[number] = kind(items) if kind is tuple else kind(*items)
-        return made[number]
-    base = base_of(kind)
-    value = made[number] = base.__new__(kind)
-    found = iter([rebuild(child, leaves, made) for child in children])
+    count = len(children) - len(form.slots) - len(form.attributes)
+    if issubclass(kind, (tuple, slice)):  # it has to be made with its items
+        parts = [rebuild(child, leaves, made) for child in children]
+        value = slice(*parts) if kind is slice else remade(kind, parts[:count])
+        found = iter(parts[count:])
+    else:
+        value = made[number] = base_of(kind).__new__(kind)
+        found = iter([rebuild(child, leaves, made) for child in children])
+    made[number] = value
     if form.keys is not None:
         for key in form.keys:
-            base.__setitem__(value, key.value, next(found))
-    elif base is list:
-        count = len(children) - len(form.slots) - len(form.attributes)
+            base_of(kind).__setitem__(value, key.value, next(found))
+    elif isinstance(value, list):
         list.extend(value, [next(found) for _ in range(count)])
     for name in form.slots:
         object.__setattr__(value, name, next(found))

@@ -1,4 +1,4 @@
-"""Classes whose instances are nothing but what Python shows of them: attributes, and items of a list or dict."""
+"""Classes whose instances are nothing but what Python shows of them: attributes, and items of a list, tuple or dict."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 from ..state import reads
 
 #: What instances may owe their memory to.
-_BASES: tuple[Any, ...] = (OrderedDict, dict, list, SimpleNamespace, object)
+_BASES: tuple[Any, ...] = (OrderedDict, dict, list, tuple, SimpleNamespace, object)
 #: Other classes of the standard library whose instances have attributes only.
 _PLAIN = {Namespace, UserDict, UserList, typing.Generic, typing.Protocol, abc.ABC} | {
     getattr(collections.abc, name) for name in collections.abc.__all__
@@ -33,7 +33,7 @@ def is_transparent(kind: type) -> bool:
     >>> [is_transparent(kind) for kind in (SimpleNamespace, dict, Exception, type)]
     [True, False, False, False]
     """
-    if kind in (*_BASES[:3], object) or hasattr(kind, "__del__"):
+    if kind in (*_BASES[:4], object) or hasattr(kind, "__del__"):
         return False
     known = all(c in _BASES or c in _PLAIN or _is_written_in_python(c) for c in kind.__mro__)
     return known and not _holds_more(kind)
