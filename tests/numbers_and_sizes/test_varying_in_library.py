@@ -79,3 +79,15 @@ def test_plain_averages_of_batches() -> None:
     assert tj.allclose(layers[0].running_mean, layers[1].running_mean)
     assert tj.allclose(layers[0].running_var, layers[1].running_var)
     assert compiled.stats.recordings == 2
+
+
+@pytest.mark.parametrize("dtype", [tj.int64, tj.bool, tj.float16, tj.float64], ids=str)
+def test_a_padding_that_varies_keeps_the_dtype(dtype: tj.dtype) -> None:
+    def padded(x: tj.Tensor, value: float) -> tj.Tensor:
+        return tj.nn.functional.pad(x, (1, 2), value=value)
+
+    compiled, x = tj.compile(padded), tj.tensor([1, 0]).to(dtype)
+    for value in (1.0, 2.5, 0.0, 4.25, 3.0):
+        found, expected = compiled(x, value), padded(x, value)
+        assert (found.dtype, found.tolist()) == (expected.dtype, expected.tolist())
+    assert compiled.stats.compiled_calls == 3
