@@ -82,7 +82,7 @@ class Muon(Optimizer):
             raise ValueError(
                 f"Adjust learning rate function {group['adjust_lr_fn']} is not supported"
             )
-        for p in group["params"]:
+        for p in group.get("params", ()):  # the defaults have none
             if p.ndim != 2:
                 raise ValueError(
                     f"Muon only supports 2D parameters whereas we found a parameter with size: {p.shape}"
