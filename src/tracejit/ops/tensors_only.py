@@ -71,9 +71,10 @@ def refuse_others(
     """``TypeError`` where an argument is no tensor and has to be one: asked when a call of ``target`` failed.
 
     >>> import tracejit as tj
-    >>> tj.amax([1.0, 2.0])
+    >>> refuse_others(tj.amax, (tj.ones(2),), {})
+    >>> refuse_others(tj.amax, ([1.0, 2.0],), {})  # doctest: +IGNORE_EXCEPTION_DETAIL
     Traceback (most recent call last):
-    tracejit.errors.ArgumentError: amax(): argument 'input' (position 1) must be Tensor, not list
+    ArgumentError: amax(): argument 'input' (position 1) must be Tensor, not list
     """
     parameters = inspect.signature(target).parameters
     try:
