@@ -10,6 +10,7 @@ import pytest
 
 import tracejit as tj
 from tracejit.trace.entry import Entry
+from tracejit.trace.sizes import sized_walk
 from tracejit.trace.tree.plan import CALLS_PER_PATH, EFFORT, PlanStore
 
 Program = Callable[..., Any]
@@ -213,6 +214,45 @@ def test_parts_of_a_known_whole(program: Program, backward: bool) -> None:
         assert not compiled.reasons
 
 
+def first_column(y: tj.Tensor) -> None:
+    y[:, 0] = 1.0
+
+
+def last_of_each(y: tj.Tensor) -> None:
+    y[..., -1] = y[..., 0] * 2
+
+
+def columns_apart(y: tj.Tensor) -> None:
+    y[:, ::2] = -1.0
+    y[:, 1:3].mul_(2)
+
+
+def transposed_row(y: tj.Tensor) -> None:
+    y.t()[1] = 0.5
+
+
+def along_it(y: tj.Tensor) -> None:
+    y[1:] = 0.0
+
+
+@pytest.mark.parametrize(
+    "write", [first_column, last_of_each, columns_apart, transposed_row, along_it]
+)
+def test_parts_of_what_is_found_are_written_and_differentiated(
+    write: Callable[[tj.Tensor], None],
+) -> None:
+    """The history of a view that is written to has the sizes of the run, whatever is written."""
+
+    def program(x: tj.Tensor) -> tj.Tensor:
+        y = x[x[:, 0] > 0] * 3
+        write(y)
+        return (y * y).cumsum(-1)[..., 1:]
+
+    compiled = compare(program, rows(7, 4, 11, 5, 9, 2, 7), backward=True)
+    assert compiled.stats.recordings == 1, str(compiled.explain())
+    assert not compiled.reasons
+
+
 def test_many_paths_are_not_planned_anew_for_few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     """A plan for other sizes takes as long as there are paths: where those are many eager code serves the call."""
     planned: list[int] = []
@@ -250,3 +290,32 @@ def test_effort_comes_back_with_calls() -> None:
     assert not plans.worth(2)
     assert [plans.worth(2) for _ in range(2 * CALLS_PER_PATH)].count(True) == 1
     assert not any(plans.worth(EFFORT + 1) for _ in range(EFFORT * CALLS_PER_PATH))
+
+
+def test_long_paths_are_not_planned_anew_for_few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan takes as long as there are pieces, and one path may have hundreds."""
+    planned: list[int] = []
+    planned_for = Entry.planned_for
+
+    def counting(entry: Entry, told: dict[int, int], number: int) -> Any:
+        planned.append(number)
+        return planned_for(entry, told, number)
+
+    monkeypatch.setattr(Entry, "planned_for", counting)
+    monkeypatch.setattr(sized_walk, "PIECES_OF_PATH", 1)
+
+    def halves_again(x: Any) -> Any:
+        for i in range(20):
+            parts = [x[x > 1], x[(x <= 1) & (x > -1)], x[x <= -1]]
+            x = tj.cat([p * (1 + i / 50) for p in parts]).view(3, 4).sin().view(-1) * 2
+        return x
+
+    compiled = tj.compile(halves_again)
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        x = tj.tensor(rng.standard_normal(12))
+        np.testing.assert_allclose(compiled(x).numpy(), halves_again(x).numpy(), rtol=1e-12)
+    assert not planned
+    assert compiled.reasons == [
+        "much that was recorded is not planned anew for the sizes of few calls"
+    ]

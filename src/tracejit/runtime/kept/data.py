@@ -9,6 +9,7 @@ import dataclasses
 import importlib
 import sys
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from types import FunctionType
 from typing import Any
 
@@ -73,7 +74,10 @@ class Encoder:
 
     def all(self, values: Any) -> list[Any]:
         """Each of some values."""
-        return [self(x) for x in values]
+        items: list[Any] = list(values)
+        if {*map(type, items)} == {int} and max(items) < _ADDRESSES.start > -min(items):
+            return items  # the values of all sizes are asked for with every straight piece
+        return [self(x) for x in items]
 
     def extent(self, x: Any) -> list[Any]:
         """A size that has symbols."""
@@ -89,8 +93,8 @@ class Encoder:
 
     def record(self, x: Any) -> list[Any]:
         """A record, by its fields."""
-        fields = dataclasses.fields(x)
-        return ["r", type(x).__name__, *[self(getattr(x, f.name)) for f in fields]]
+        kind: type = type(x)
+        return ["r", kind.__name__, *[self(getattr(x, name)) for name in _fields(kind)]]
 
     def graph(self, graph: Graph) -> list[Any]:
         """A graph, to be told from others; it cannot be read back."""
@@ -117,6 +121,12 @@ class Encoder:
             "extents": [x.terms for _, x in self.extents.values()],
             "addresses": list(self.addresses),
         }
+
+
+@lru_cache(maxsize=64)
+def _fields(kind: type) -> tuple[str, ...]:
+    """The names of what records of a kind hold."""
+    return tuple([field.name for field in dataclasses.fields(kind)])
 
 
 def _name_of(op: Op) -> str:

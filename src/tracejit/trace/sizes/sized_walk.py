@@ -26,7 +26,7 @@ from ..numbers.numbers import ANY, Number
 from ..replay.ending import Ending
 from ..signature import SizeLeaf
 from ..tree.bound import Bound
-from ..tree.plan import TreePlan, told_free
+from ..tree.plan import PIECES_OF_PATH, TreePlan, told_free
 from ..tree.segments import Results, Runner
 from ..tree.structure import Structure
 from ..tree.tree import FOUND, Finding, Leaf, Segment, late_values, told_axes
@@ -262,9 +262,10 @@ class SizedWalk(Walk):
         """A walk by another plan, for sizes of which ``told`` are known."""
         if self.number + 1 >= MAX_PLANS:
             raise Unplanned("sizes known only at run time need too many plans")
-        paths = self.entry.root.count_ends()
+        pieces = sum(bool(segment.statements) for segment in self.entry.root.segments())
+        paths = max(self.entry.root.count_ends(), pieces // PIECES_OF_PATH)
         if paths > 1 and not self.entry.owner.plans.worth(paths):
-            raise Postponed("many recorded paths are not planned anew for the sizes of few calls")
+            raise Postponed("much that was recorded is not planned anew for the sizes of few calls")
         if self.unplanned is None:
             try:
                 return self.entry.planned_for(told, self.number + 1)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Mapping, Sequence
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...extents import Extents
@@ -12,7 +13,8 @@ from ...symbols import SMALLEST, Decision
 
 #: How bad it is that a condition does not hold, that an extent is not several, that two extents are equal.
 UNEQUAL, UNORDERED, FEW, ALIKE = 1000, 1, 10, 3
-TRIES = 48
+#: How often other sizes are tried, and fewer times where a run was told so many that more sizes would be looked at.
+TRIES, FEWEST_TRIES, MOST_TRIED = 48, 8, 1024
 #: Up to which power of two sizes are halved alike.
 MOST_HALVED = 8
 
@@ -36,38 +38,54 @@ def typical(
     ({0: 6}, True)
     """
     groups = _equal(values, conditions)
-    alone = [Decided(scope, [d]) for d in conditions]
+    alone = [
+        (Decided(scope, [d]), UNEQUAL if d.relation == "==" else UNORDERED) for d in conditions
+    ]
     computed = Computed(scope, shapes)
+    unlike = len({*others, SMALLEST}) + len(set(map(id, shapes))) + len(groups)
 
-    def cost(found: Mapping[int, int]) -> int:
-        broken = [d for d, holds in zip(conditions, alone, strict=True) if not holds(found)]
-        total = sum(UNEQUAL if d.relation == "==" else UNORDERED for d in broken)
+    def cost(found: Mapping[int, int], least: int) -> int:
+        total = 0
+        for holds, price in alone:
+            if not holds(found):
+                total += price
+                if total >= least:
+                    return total  # whatever the rest would add
         try:
             extents = [*computed(found), *found.values()] if shapes else [*found.values()]
         except ArithmeticError:
             return total + UNEQUAL
         few = sum(extent < SMALLEST for extent in extents)
         different = {*others, SMALLEST}.union(extents)
-        unlike = len({*others, SMALLEST}) + len(set(map(id, shapes))) + len(groups)
         return total + FEW * few + ALIKE * max(unlike - len(different), 0)
 
     sums = _sums(values, conditions)
     order = sorted(values, key=lambda n: n not in free)
-    return min((_solved(x, sums, order) for x in _candidates(values, groups)), key=cost)
+    best, least = dict(values), sys.maxsize
+    for candidate in _candidates(values, groups):
+        tried = _solved(candidate, sums, order)
+        price = cost(tried, least)
+        if price < least:
+            best, least = tried, price
+        if not least:
+            break
+    return best
 
 
-def _candidates(values: Mapping[int, int], groups: Sequence[Sequence[int]]) -> list[dict[int, int]]:
+def _candidates(
+    values: Mapping[int, int], groups: Sequence[Sequence[int]]
+) -> Iterator[dict[int, int]]:
     """The values themselves, and others of about their size."""
-    found = [dict(values)]
+    yield dict(values)
     random_ = random.Random(0)
-    for attempt in range(TRIES):
+    tries = min(max(MOST_TRIED // max(len(values), 1), FEWEST_TRIES), TRIES)
+    for attempt in range(tries):
         new = {}
         for group in groups:
             value = values[group[0]]
             steps = _halving(value, value - 2 - attempt // 8, value + 4 + attempt // 4)
             new.update(dict.fromkeys(group, random_.choice(steps)))
-        found.append({n: new[n] for n in values})
-    return found
+        yield {n: new[n] for n in values}
 
 
 def _halving(value: int, low: int, high: int) -> range:

@@ -29,8 +29,9 @@ MAX_VARIANTS = 16
 MAX_SPECIAL = 2
 #: Calls and passes that may be refused, though ops serve them, before programs are made that refuse none.
 MOST_REFUSALS = 2
-#: How many paths are planned anew at once, and how many calls without a plan allow for one more.
-EFFORT, CALLS_PER_PATH = 16, 16
+#: How many paths are planned anew at once, and how many calls without a plan allow for one more. So many pieces with
+#: something to compute are planned in about the time of a path, whoever shares them.
+EFFORT, CALLS_PER_PATH, PIECES_OF_PATH = 16, 16, 8
 #: Structures remembered per function.
 MAX_STRUCTURES = 256
 

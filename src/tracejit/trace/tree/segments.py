@@ -221,6 +221,7 @@ class TreeCompiler:
     def run(self, root: Segment, inputs: Sequence[Value]) -> SegmentPlan:
         """The plan of the root, with those of all segments below."""
         siblings: dict[Any, SegmentPlan] = {}
+        needs = needed_after(root, self.leaf_needs)
         base = {value: i for i, value in enumerate(inputs)}
         stack: list[tuple[Segment, dict[Value, int], int, dict[Any, SegmentPlan], Any]] = [
             (root, base, 0, siblings, None)
@@ -228,7 +229,7 @@ class TreeCompiler:
         while stack:
             segment, positions, number, family, key = stack.pop()
             found = self.segment(
-                f"{self.name}_{number}" if number else self.name, segment, positions
+                f"{self.name}_{number}" if number else self.name, segment, positions, needs[segment]
             )
             family[key] = found
             for i, (outcome, child) in enumerate(segment.children.items()):
@@ -238,9 +239,17 @@ class TreeCompiler:
                 stack.append((child, known, 2 * number + i + 1, found.children, outcome))
         return siblings[None]
 
-    def segment(self, name: str, segment: Segment, positions: dict[Value, int]) -> SegmentPlan:
-        """The plan of one segment, given the environment positions of what was computed before it."""
-        needs = needed_after(segment, self.leaf_needs)
+    def segment(
+        self,
+        name: str,
+        segment: Segment,
+        positions: dict[Value, int],
+        needs: Mapping[Value, None],
+    ) -> SegmentPlan:
+        """The plan of one segment, given the environment positions of what was computed before it.
+
+        ``needs`` are the values of it or from before that are read later.
+        """
         outputs = [v for v in needs if v not in positions]
         inputs = _leaves_of(outputs, positions)
         packable = self.packable.get(segment.leaf, frozenset()) if segment.leaf else frozenset()

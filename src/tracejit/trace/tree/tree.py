@@ -363,25 +363,29 @@ def needs_of_leaf(leaf: Leaf) -> list[Value]:
     return list(dict.fromkeys(needs))
 
 
-def needed_after(segment: Segment, leaf_needs: Mapping[Leaf, Sequence[Value]]) -> dict[Value, None]:
-    """Values of this segment or earlier that the segments below, their guards or leaves read."""
-    needs: dict[Value, None] = {}
-    if isinstance(segment.guard, (Guard, ItemRead)):
-        needs[segment.guard.value] = None
-    if segment.finding is not None:
-        needs.update((x, None) for x in segment.finding.operands if isinstance(x, Value))
-    if segment.leaf is not None:
-        needs.update(dict.fromkeys(leaf_needs[segment.leaf]))
-    found = segment.finding.value if segment.finding is not None else None
-    for child in segment.children.values():
-        needs.update((v, None) for v in reads(child, leaf_needs) if v is not found)
-    return needs
+def needed_after(
+    root: Segment, leaf_needs: Mapping[Leaf, Sequence[Value]]
+) -> dict[Segment, dict[Value, None]]:
+    """For every segment the values of it or of earlier ones that segments below, their guards or leaves read."""
+    found: dict[Segment, dict[Value, None]] = {}
+    for segment in reversed(root.segments()):  # those below first
+        needs: dict[Value, None] = {}
+        if isinstance(segment.guard, (Guard, ItemRead)):
+            needs[segment.guard.value] = None
+        if segment.finding is not None:
+            needs.update((x, None) for x in segment.finding.operands if isinstance(x, Value))
+        if segment.leaf is not None:
+            needs.update(dict.fromkeys(leaf_needs[segment.leaf]))
+        told = segment.finding.value if segment.finding is not None else None
+        for child in segment.children.values():
+            needs.update((v, None) for v in _reads(child, found[child]) if v is not told)
+        found[segment] = needs
+    return found
 
 
-def reads(segment: Segment, leaf_needs: Mapping[Leaf, Sequence[Value]]) -> dict[Value, None]:
-    """Values from before ``segment`` that it or anything below it needs."""
+def _reads(segment: Segment, needs: Mapping[Value, None]) -> dict[Value, None]:
+    """Values from before ``segment`` that are read for those it ``needs``."""
     own = set(segment.statements)
-    needs = needed_after(segment, leaf_needs)
     found = {v: None for v in needs if v not in own}
     stack = [v for v in needs if v in own]
     seen = set(stack)
