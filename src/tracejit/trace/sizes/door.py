@@ -42,6 +42,5 @@ class Door:
         if self.recorder.scope is None or not has_extents([*shapes, *operands, attributes]):
             return out
         self.recorder.on_tape(out, op, operands, attributes)
-        if out._requires_grad:
-            self.recorder.has_type(out, op, op.infer(kinds, attributes))
+        self.recorder.has_type(out, op, op.infer(kinds, attributes))
         return out
