@@ -63,6 +63,12 @@ class TensorType:
         return f"{self.dtype.short}[{', '.join(map(str, self.shape))}]"
 
 
+class Turned(TensorType):
+    """The type of a matrix of which columns, not rows, lie side by side in memory: a transposed one."""
+
+    __slots__ = ()
+
+
 @lru_cache(maxsize=4096)
 def array_type(shape: Shape, dtype: Any) -> TensorType:
     """The type of an array with this shape and NumPy dtype: the same object every time.

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import AutogradError
+from ..extents import hint
+from ..layout import layout_of
 from ..modes import MODES
 from ..ops.table import Op
+from ..types import TensorType, Turned
 from .names import torch_name
 from .node import FREED, Edge, Node, next_number
 from .rules import differentiate_operands
@@ -20,6 +23,16 @@ if TYPE_CHECKING:
 __all__ = ["OpNode", "Overwritten", "Steps"]
 
 _new = object.__new__
+
+
+def _as_it_lies(x: Tensor) -> TensorType:
+    """The type of a tensor, which tells whether it is a transposed matrix."""
+    spec: TensorType = x.spec
+    if len(spec.shape) == 2:
+        rows, columns = map(hint, spec.shape)  # of this run: how it lies is the same for all
+        if rows > 1 < columns and layout_of(x).strides == (1, rows):
+            return Turned(spec.shape, spec.dtype)
+    return spec
 
 
 class OpNode(Node):
@@ -58,6 +71,8 @@ class OpNode(Node):
             edges.append(edge)
         if not wanted and not ends:
             return
+        if op.follows:
+            types = [_as_it_lies(x) if hasattr(x, "_edge") else x for x in operands]
         saved: dict[str, Any] = {}
         for name, position in op.saves(tuple(wanted)):
             x = out if position < 0 else operands[position]

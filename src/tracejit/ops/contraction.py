@@ -12,7 +12,7 @@ import numpy as np
 
 from ..dtypes import DType, float32
 from ..errors import DtypeError, ShapeError
-from ..types import TensorType
+from ..types import TensorType, Turned
 from . import shapes
 from .elementwise import cast
 from .movement import permute, sum_to
@@ -69,13 +69,25 @@ def _rounded(g: Any, beside: Any) -> Any:
     return g if g.spec.dtype is dtype else cast(g, dtype=dtype)
 
 
+def _of_left(g: Any, x_type: TensorType, y: Any) -> Any:
+    g = _rounded(g, y)
+    if type(x_type) is Turned and y.spec.ndim == 2:
+        return transposed(matmul(y, transposed(g)))
+    return sum_to(matmul(g, transposed(y)), x_type.shape)
+
+
+def _of_right(g: Any, x: Any, y_type: TensorType) -> Any:
+    g = _rounded(g, x)
+    if type(y_type) is Turned and x.spec.ndim == 2:  # so that the gradient of a weight is in rows
+        return transposed(matmul(transposed(g), x))
+    return sum_to(matmul(transposed(x), g), y_type.shape)
+
+
 @contraction(
     _matmul_type,
     total=True,
-    grad={
-        "x": lambda g, x_type, y: sum_to(matmul(_rounded(g, y), transposed(y)), x_type.shape),
-        "y": lambda g, x, y_type: sum_to(matmul(transposed(x), _rounded(g, x)), y_type.shape),
-    },
+    follows=True,
+    grad={"x": _of_left, "y": _of_right},
     samples=(
         Sample(((3, 4), (4, 5))),
         Sample(((2, 3, 4), (2, 4, 5))),

@@ -72,6 +72,7 @@ class Op:
     )
 
     tells_values: bool = False  # the elements of the result are read as sizes
+    follows: bool = False  # gradients of transposed matrices are to lie as these do
     shared: GradRule | None = (
         None  # what rules that name it ``shared`` have in common, computed once
     )

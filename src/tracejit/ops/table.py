@@ -177,11 +177,13 @@ def contraction(
     grad: Grad = None,
     shared: Callable[..., Any] | None = None,
     total: bool = False,
+    follows: bool = False,
     samples: Sequence[Sample] = (),
 ) -> Callable[[Callable[..., Any]], Any]:
     """Declare a library call; what the gradients of several operands need alike is ``shared``.
 
-    One that refuses no values, only types, is ``total``.
+    One that refuses no values, only types, is ``total``. Where it ``follows``, its rules are told which matrices are
+    transposed (their type is `Turned`).
 
     >>> lookup("matmul").kind
     'contraction'
@@ -192,6 +194,7 @@ def contraction(
         grad,
         infer_type=infer,
         total=total,
+        follows=follows,
         samples=tuple(samples),
         shared=None if shared is None else GradRule.of(shared),
     )
