@@ -38,6 +38,23 @@ def test_compiled() -> None:
         assert tj.allclose(compiled(x, labels).loss, layer(x, labels).loss)
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_clusters_without_labels_get_no_gradients(compiled: bool) -> None:
+    """None, not zeros: an optimiser with momentum leaves their weights alone."""
+    ours, theirs = pair("AdaptiveLogSoftmaxWithLoss", (64, 20, [5, 12]), {})
+    call = tj.compile(ours) if compiled else ours
+    x = normal(4, 64)
+    for labels in ([0, 4, 13, 19], [0, 4, 13, 19], [6, 4, 13, 6], [1, 2, 3, 4], [0, 3, 13, 19]):
+        ours.zero_grad()
+        theirs.zero_grad()
+        call(tj.tensor(x), tj.tensor(labels)).loss.backward()
+        theirs(torch.tensor(x), torch.tensor(labels)).loss.backward()
+        for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
+            assert (a.grad is None) == (b.grad is None)
+            if a.grad is not None:
+                close(a.grad, b.grad)
+
+
 @pytest.mark.parametrize(
     "call",
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from ..autograd.grad_mode import is_grad_enabled
 from ..dtypes import DType
 from . import functional as F
 from .containers import ModuleList, Sequential
@@ -108,16 +109,19 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
     def _of_labels(self, rows: Any, labels: Any) -> Any:
         """The log-probability of each label: of its class in the head, or of its cluster and of it there."""
+        clusters = list(enumerate(zip(self.cutoffs, self.cutoffs[1:], strict=False)))
+        inside = [(labels >= low) & (labels < high) for _, (low, high) in clusters]
+        if is_grad_enabled():  # a cluster that no label is in gets no gradients at all
+            clusters = [(i, ends) for i, ends in clusters if bool(inside[i].any())]
         head = F.log_softmax(self.head(rows), 1)
         place = labels
         for i, low in enumerate(self.cutoffs[:-1]):
             place = place.where(labels < low, self.shortlist_size + i)
         found = head.gather(1, place.unsqueeze(1)).squeeze(1)
-        for i, (low, high) in enumerate(zip(self.cutoffs, self.cutoffs[1:], strict=False)):
-            inside = (labels >= low) & (labels < high)
+        for i, (low, high) in clusters:
             own = F.log_softmax(self.tail[i](rows), 1)
             within = (labels - low).clamp(0, high - low - 1).unsqueeze(1)
-            found = found + own.gather(1, within).squeeze(1).masked_fill(~inside, 0.0)
+            found = found + own.gather(1, within).squeeze(1).masked_fill(~inside[i], 0.0)
         return found
 
     def log_prob(self, input: Any) -> Any:
