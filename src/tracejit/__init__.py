@@ -107,7 +107,7 @@ from .early import load_early as _load_early
 from .early import load_now as _load_now
 from .errors import OutOfMemoryError
 from .func import grad, value_and_grad, vmap
-from .interop import from_dlpack, from_numpy, frombuffer
+from .interop import from_dlpack, from_numpy, frombuffer, to_dlpack
 from .libraries import meet_libraries as _meet_libraries
 from .memory_formats import SPARSE as _SPARSE
 from .memory_formats import (
@@ -366,6 +366,7 @@ __all__ = [
     "sym_not",
     "sym_sum",
     "tensor",
+    "to_dlpack",
     "typename",
     "uint8",
     "uint16",

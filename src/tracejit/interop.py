@@ -116,5 +116,10 @@ def from_cuda_array(source: Any) -> Tensor:
 
 
 def to_dlpack(tensor: Tensor) -> Any:
-    """A DLPack capsule of a tensor's storage."""
+    """A capsule that shares the memory of ``tensor``; it can be taken once.
+
+    >>> import tracejit as tj
+    >>> type(tj.to_dlpack(tj.ones(2))).__name__
+    'PyCapsule'
+    """
     return tensor.__dlpack__()
