@@ -54,7 +54,8 @@ CASES: dict[str, tuple[Callable[[], Tensor], list[str], list[str]]] = {
     "linear": (
         lambda: F.linear(tj.ones(4, 3), leaf(5, 3), leaf(5)).sum(),
         ["permute", "matmul", "add", "sum"],
-        ["expand", "sum", "permute", "matmul", "permute"],
+        # the weight's gradient is made transposed, as the weight is used: turned back it lies in rows
+        ["expand", "sum", "permute", "matmul", "permute", "permute"],
     ),
     "slice": (lambda: leaf(4)[1:].sum(), ["slice", "sum"], ["expand", "full", "slice_scatter"]),
 }
@@ -70,6 +71,15 @@ def test_ops_of_a_computation_and_of_its_gradient(name: str, applied: list[str])
     del applied[:]
     loss.backward()
     assert (made, applied) == (forward, backward)
+
+
+def test_the_gradient_of_a_weight_is_made_in_rows():
+    """Else copying it into rows takes longer than the copy of a block."""
+    weight = leaf(5, 3)
+    strides: list[tuple[int, ...]] = []
+    weight.register_hook(lambda g: strides.append(g.stride()))
+    F.linear(tj.ones(4, 3), weight).sum().backward()
+    assert strides == [(3, 1)]
 
 
 def test_reading_by_an_index_tensor_is_one_op(applied: list[str]):
