@@ -370,3 +370,25 @@ for number in range(9):
 """,
         7,
     )
+
+
+def test_views_that_may_no_longer_be_used_are_looked_at() -> None:
+    """Asked for their history they raise, eager and compiled, which ends no story."""
+    agree(
+        """
+@stage.compile
+def program(x):
+    with tj.no_grad():
+        v = x[1:]
+    return x * 2, v
+x0 = stage.tensor(N, grad=True)
+with stage.step():
+    x0, v0 = x0 * 1, x0
+with stage.step():
+    with tj.no_grad():
+        v1 = x0[1:]
+    x0.mul_(2)
+"""
+        + CALLS,
+        2,
+    )

@@ -254,3 +254,38 @@ def test_numbers_that_the_steps_of_a_users_schedule_change() -> None:
     found, f = stepped(lambda o: Growing(o, 2, 0.5), True)
     assert found == pytest.approx(expected, rel=1e-5)
     assert "which a schedule sets in the same call" in str(f.explain())
+
+
+def test_a_schedule_that_fails_ends_the_call_where_it_steps() -> None:
+    """Compiled or not, what stands after the step has not happened, and what stands before it has."""
+
+    def seen(compiling: bool) -> list[Any]:
+        weight = nn.Parameter(tj.ones(3))
+        optimizer = optim.RMSprop([weight], lr=0.1)
+        schedule = lrs.CosineAnnealingLR(optimizer, 5)
+
+        def step(x: Any) -> None:
+            (weight * x).sum().backward()
+            optimizer.step()
+            schedule.step()
+            optimizer.zero_grad(set_to_none=False)
+            schedule.step()
+            schedule.step()
+
+        run = tj.compile(step) if compiling else step
+        found: list[Any] = []
+        for number in range(8):
+            if number == 2:
+                optimizer.add_param_group({"params": [nn.Parameter(tj.ones(3))]})
+            try:
+                run(tj.full((3,), 0.5))
+            except ValueError as error:
+                found.append(str(error))
+            assert weight.grad is not None
+            found += [schedule.last_epoch, weight._version, weight.grad._version]
+            found += [*weight.grad.tolist()]
+        return found
+
+    expected = seen(False)
+    assert any(isinstance(part, str) for part in expected)
+    assert seen(True) == expected

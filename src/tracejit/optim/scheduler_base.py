@@ -84,6 +84,13 @@ class LRScheduler:
         again = StepSchedule(self, epoch)
         if any(id(part) in recorder.rates_told for part in again.parts(self)):
             recorder.unsupported("a learning rate that is read between two steps of its schedule")
+        known = (getattr(part, "base_lrs", groups) for part in again.parts(self))
+        if any(
+            len(rates) != len(groups) for rates in known
+        ):  # its error ends the call at this step
+            recorder.unsupported(
+                "a schedule that knows other parameter groups than its optimizer has"
+            )
         recorder.again(again)
         MODES.recorder = None  # what it computes is not part of the recorded program
         try:

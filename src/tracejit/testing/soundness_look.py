@@ -102,8 +102,7 @@ def _tensor(look: Look, path: str, tensor: Any, depth: int) -> None:
     array = tensor.detach().numpy()
     pairs = zip(tensor.shape, tensor.stride(), strict=True)
     strides = tuple(s for n, s in pairs if n > 1) if tensor.numel() else ()
-    history = tensor.grad_fn is not None
-    look.facts[path] = (str(tensor.spec), strides, tensor.requires_grad, tensor.is_leaf, history)
+    look.facts[path] = (str(tensor.spec), strides, tensor.requires_grad, *_history(tensor))
     look.facts[f"{path}._version"] = tensor._version
     look.arrays[path] = np.array(array)
     if array.size:
@@ -114,6 +113,14 @@ def _tensor(look: Look, path: str, tensor: Any, depth: int) -> None:
     for key, value in sorted(vars(tensor).items()):
         if not hasattr(type(tensor), key):
             _enter(look, f"{path}.{key}", value, depth + 1)
+
+
+def _history(tensor: Any) -> tuple[Any, ...]:
+    """Whether it is a leaf, and has a node; views that may no longer be used say so when they are asked."""
+    try:
+        return tensor.is_leaf, tensor.grad_fn is not None
+    except RuntimeError as error:
+        return (str(error).partition("\n")[0],)
 
 
 def _inside(look: Look, path: str, value: Any, depth: int) -> None:
