@@ -157,6 +157,17 @@ def test_a_failure_is_told_once_in_the_callers_thread(monkeypatch: pytest.Monkey
     assert any("no machine code today" in reason for reason in f.reasons)
 
 
+def test_nothing_is_compiled_of_runs_that_ended_in_errors():
+    f = tj.compile(lambda x, other: (x * 2.0) @ other, mode="background")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CompileWarning)
+        for _ in range(4):
+            with pytest.raises(RuntimeError):
+                f(tj.ones(2, 3), tj.ones(2, 3))
+            assert f.wait(60.0)
+    assert not any("could not be compiled" in reason for reason in f.reasons)
+
+
 def test_strict_raises_what_went_wrong(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("tracejit.runtime.machine_code.kernels._address", lambda *_: 1 / 0)
     f = tj.compile(lambda x: (x * 2.25).exp(), mode="background", strict=True)

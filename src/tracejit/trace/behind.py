@@ -51,8 +51,9 @@ class Behind:
         self.unreported: str | None = None
 
     def request(self, entry: Entry) -> None:
-        """Have the entry compiled, unless that is under way."""
-        if not self.waiting and not entry.compiled and entry.failure is None:
+        """Have the entry compiled, unless that is under way, or every run so far ended in an error."""
+        served = entry.compiled or entry.failure is not None or entry.root.empty
+        if not self.waiting and not served:
             self.waiting = True
             modes = MODES.grad, MODES.inference, get_default_dtype()
             worker().submit(lambda: self.compile(entry, modes))
