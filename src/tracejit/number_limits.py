@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import ml_dtypes
@@ -86,3 +87,27 @@ class iinfo(_Limits):  # noqa: N801  (PyTorch's spelling)
             )
         found = np.iinfo(dtype.np)
         super().__init__(dtype, {"min": int(found.min), "max": int(found.max)})
+
+
+def holds(dtype: DType, value: bool | int | float) -> bool:
+    """Can ``dtype`` hold a number, rounded towards what it holds? Negative integers wrap in types without a sign.
+
+    >>> from tracejit.dtypes import float16, int8, uint8
+    >>> holds(int8, 200), holds(int8, 1.5), holds(uint8, -1), holds(uint8, -1.0)
+    (False, True, True, False)
+    >>> holds(float16, 1e6), holds(float16, float("inf"))
+    (False, True)
+    """
+    if 0 <= value <= 127 or dtype.category == "bool":
+        return True
+    low, high = _range_of(dtype)
+    if dtype.is_differentiable:
+        return bool(value != value or abs(value) <= high or abs(value) == float("inf"))
+    least = -high if low == 0 and isinstance(value, int) else low
+    return bool(least <= value <= high)
+
+
+@lru_cache
+def _range_of(dtype: DType) -> tuple[Any, Any]:
+    limits = finfo(dtype) if dtype.is_differentiable else iinfo(dtype)
+    return limits.min, limits.max

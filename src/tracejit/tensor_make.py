@@ -16,6 +16,7 @@ from .dtypes import DType
 from .errors import ArgumentError, ArgumentValueError, AutogradError, user_line
 from .interop import from_cuda_array, from_dlpack, from_numpy
 from .modes import MODES
+from .number_limits import holds
 from .ops.functions.common import constant, default_index, settle
 from .tensor import Tensor
 from .types import Scalar
@@ -325,20 +326,15 @@ def _filled(flat: list[Any], shape: tuple[int, ...], dtype: DType) -> Any:
 
 def _integers(values: list[Any], dtype: DType) -> Any:
     """Integers as C converts them; ``RuntimeError`` beyond the 64-bit range."""
-    limits = np.iinfo(dtype.np)
-    whole = []
     for value in values:
-        if isinstance(value, float) and not np.isfinite(value):
-            raise ArgumentValueError(f"cannot convert float {value} to {dtype.name}")
-        number = int(value)
-        if not limits.min <= number <= limits.max:
-            if isinstance(value, float) or -(2**63) <= number < 2**63:
+        if not holds(dtype, value):
+            if isinstance(value, float) or -(2**63) <= value < 2**63:
                 raise AutogradError(
-                    f"value cannot be converted to type {dtype.name} without overflow: {number}"
+                    f"value cannot be converted to type {dtype.name} without overflow: {value}"
                 )
-            raise AutogradError(f"Overflow when unpacking long long: {number}")
-        whole.append(number)
-    return np.array(whole, dtype.np)
+            raise AutogradError(f"Overflow when unpacking long long: {value}")
+    span = 0 if dtype.is_signed else int(np.iinfo(dtype.np).max) + 1
+    return np.array([int(v) % span if span else int(v) for v in values], dtype.np)
 
 
 def _collect(data: Any, shape: tuple[int, ...], level: int, flat: list[Any]) -> None:

@@ -215,7 +215,7 @@ class OlderMethods(TensorCore):
     def _in_dtype(self, dtype: DType) -> Any:
         """The same memory as elements of another dtype, along the last dimension more or fewer of them."""
         if dtype is self.dtype:
-            return self.view(self.shape)
+            return self.detach()  # no gradient goes through bits
         if MODES.recorder is not None:
             MODES.recorder.unsupported("view() as another dtype inside a compiled function")
         _check_cells(self, dtype)

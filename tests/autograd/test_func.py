@@ -291,3 +291,29 @@ def test_a_jacobian_has_a_history_where_the_function_depends_on_a_parameter() ->
     found.sum().backward()
     assert layer.weight.grad is not None
     assert not tj.func.jacrev(lambda x: x * x)(tj.tensor([1.0, 2.0])).requires_grad
+
+
+@pytest.mark.parametrize("compiling", [False, True])
+def test_derivatives_inside_inference_mode(compiling: bool):
+    def derivatives(x):
+        def f(v):
+            return (v * v * v).sum()
+
+        _, pull = tj.func.vjp(f, x)
+        return (
+            tj.func.grad(f)(x),
+            *pull(tj.tensor(1.0)),
+            tj.func.jvp(f, (x,), (x,))[1],
+            tj.func.hessian(f)(x),
+            tj.func.grad(f)(x * 2),
+        )
+
+    run = tj.compile(derivatives) if compiling else derivatives
+    x = tj.tensor([1.0, 2.0])
+    expected = [t.tolist() for t in derivatives(x)]
+    for _ in range(3):
+        with tj.inference_mode():
+            found = run(x)
+        assert [t.tolist() for t in found] == expected
+    assert expected[0] == [3.0, 12.0]
+    assert not found[0].requires_grad

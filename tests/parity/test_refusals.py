@@ -11,6 +11,10 @@ from parity_tools import compare, same_error
 import tracejit as tj
 
 CALLS = {
+    "a grid of two dtypes": "t.meshgrid(t.ones(2), t.arange(2), indexing='ij')",
+    "blocks of three dimensions": "t.block_diag(t.ones(1, 1), t.ones(1, 1, 1))",
+    "the diagonal of a vector": "t.ones(3).fill_diagonal_(1)",
+    "a Boolean factor": "x.add(x, alpha=True)",
     "crossing bounds": "f.hardtanh(x, 0.5, -0.5)",
     "weights in rows": "f.prelu(x, t.ones(2, 3))",
     "negative threshold": "f.softshrink(x, -0.5)",

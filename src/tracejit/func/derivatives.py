@@ -8,7 +8,8 @@ derivatives of derivatives work, and keeps first derivatives plain.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from ..autograd import entry, grad_mode
@@ -159,7 +160,7 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
 
 def _weighted(trace: Trace, results: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """Weights for a backward pass, and the gradients that are linear in them."""
-    with grad_mode.enable_grad():
+    with _recorded():
         weights = [
             full(shape=r.spec.shape, value=0, dtype=r.dtype).requires_grad_() for r in results
         ]
@@ -177,7 +178,7 @@ def _products(
     pairs = [(g, t) for g, t in zip(first, tangents, strict=True) if g.requires_grad]
     found: Sequence[Any] = [None] * len(results)
     if pairs:
-        with grad_mode.enable_grad():
+        with _recorded():
             found = entry.grad(
                 [g for g, _ in pairs],
                 weights,
@@ -212,7 +213,7 @@ class Trace:
                 raise AutogradError(
                     f"only floating point and complex tensors have gradients, not {tensor.spec}"
                 )
-        with grad_mode.enable_grad():
+        with _recorded():
             self.leaves: list[Any] = [_leaf(t, self.grad) for t in self.given]
         self.first = next_number()
 
@@ -230,7 +231,7 @@ class Trace:
             positions, unflatten(self.structure, iter(self.leaves)), strict=True
         ):
             replaced[position] = value
-        with grad_mode.enable_grad():
+        with _recorded():
             result = func(*replaced, **kwargs)
         if not has_aux:
             return result, None
@@ -249,14 +250,15 @@ class Trace:
         pairs = [(o, w) for o, w in zip(outputs, weights, strict=True) if o.requires_grad]
         found: Sequence[Any] = [None] * len(self.leaves)
         if pairs:
-            found = entry.grad(
-                [o for o, _ in pairs],
-                self.leaves,
-                [w for _, w in pairs],
-                retain_graph=retain or self.outer,
-                create_graph=self.outer or self.twice,
-                allow_unused=True,
-            )
+            with grad_mode.inference_mode(False):
+                found = entry.grad(
+                    [o for o, _ in pairs],
+                    self.leaves,
+                    [w for _, w in pairs],
+                    retain_graph=retain or self.outer,
+                    create_graph=self.outer or self.twice,
+                    allow_unused=True,
+                )
         return [_or_zeros(g, leaf) for g, leaf in zip(found, self.leaves, strict=True)]
 
     def reaches_out(self, outputs: Sequence[Tensor]) -> bool:
@@ -295,8 +297,17 @@ class Trace:
         return list(unflatten(self.structure, iter(self.plain(gradients))))
 
 
+@contextmanager
+def _recorded() -> Iterator[None]:
+    """Operations inside are recorded, also within ``no_grad`` and ``inference_mode``."""
+    with grad_mode.inference_mode(False), grad_mode.enable_grad():
+        yield
+
+
 def _leaf(tensor: Tensor, grad: bool) -> Any:
     """What stands for an argument: a new leaf, or a view that keeps its history."""
+    if tensor.is_inference():
+        return tensor.clone().requires_grad_()
     if grad and tensor.requires_grad:
         return reshape(tensor, shape=tensor.spec.shape)
     return tensor.detach().requires_grad_()

@@ -140,7 +140,9 @@ class OperatorMixin:
 
     @property
     def mT(self) -> Any:  # noqa: N802
-        """The last two dimensions exchanged; ``RuntimeError`` below two dimensions."""
+        """The last two dimensions exchanged; ``RuntimeError`` for vectors. A number stays as it is."""
+        if not self.ndim:
+            return self.T
         if self.ndim < 2:
             raise ShapeError(
                 "tensor.mT is only supported on matrices or batches of matrices. "

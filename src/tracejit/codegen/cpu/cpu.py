@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...dtypes import DType, float64, int64
 from ...errors import describe_line
@@ -89,7 +89,7 @@ class Writer:
         if key not in self.literals:
             kind = scalar.compute_type(dtype)
             wide = "f64" if kind in ("f32", "f64") else "i64"
-            bits = float_bits(value) if wide == "f64" else _wrapped(value)  # type: ignore[arg-type]
+            bits = float_bits(value) if wide == "f64" else _wrapped(value, dtype)
             name = self.text.parameter(f"c{len(self.literals)}", wide, Number(bits))
             self.literals[key] = name
         name = self.literals[key]
@@ -371,12 +371,12 @@ def computed_operands(value: Value) -> tuple[Value, ...]:
     return value.value_operands[-1:] if at_position else value.value_operands
 
 
-def _wrapped(value: int) -> int:
-    """A Python int as a signed 64-bit pattern."""
+def _wrapped(value: Any, dtype: DType) -> int:
+    """A Python number of a bool or integer type as a signed 64-bit pattern; as a bool, a fraction is no zero."""
     if is_symbolic(value):  # sizes are small
-        return value
-    value = int(value) & (1 << 64) - 1
-    return value - (1 << 64) if value >> 63 else value
+        return value  # type: ignore[no-any-return]
+    bits = int(bool(value) if dtype.category == "bool" else value) & (1 << 64) - 1
+    return bits - (1 << 64) if bits >> 63 else bits
 
 
 def _compute_dtypes(value: Value) -> tuple[DType, ...]:

@@ -20,6 +20,7 @@ from .common import (
     check_tensor,
     dim_of,
     is_tensor,
+    refuse_overflow,
     require_float,
     shape_of,
     upcast,
@@ -34,8 +35,7 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
     >>> tj.relu(tj.tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
-    result = e.relu(input)
-    return input._assign(result) if inplace else result
+    return _finish(input, e.relu(input), inplace)
 
 
 @function(method=False, steady=True)
@@ -53,8 +53,7 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     if approximate == "none":
         result = x * 0.5 * (1.0 + t.erf(x * math.sqrt(0.5)))
     elif approximate == "tanh":
-        inner = math.sqrt(2.0 / math.pi) * (x + 0.044715 * (x * x * x))
-        result = 0.5 * x * (1.0 + t.tanh(inner))
+        result = 0.5 * x * (1.0 + t.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * (x * x * x))))
     else:
         raise RuntimeError("approximate argument must be either none or tanh.")
     return as_type(result, input.dtype)
@@ -228,6 +227,7 @@ def hardtanh(
         raise ArgumentValueError("min_val cannot be greater than max_val")
     if input.dtype.category == "int":
         min_val, max_val = int(min_val), int(max_val)
+    refuse_overflow(input.dtype, min_val, max_val)
     return _finish(input, limits.clamp_inside(input, min_val, max_val), inplace)
 
 

@@ -10,7 +10,16 @@ from .. import elementwise as e
 from .. import limits
 from .. import transcendental as t
 from ..table import alias, function
-from .common import Number, Tensor, as_type, constant, is_tensor, promoted, upcast
+from .common import (
+    Number,
+    Tensor,
+    as_type,
+    constant,
+    is_tensor,
+    promoted,
+    refuse_overflow,
+    upcast,
+)
 
 publish = function()
 for _op in (
@@ -33,6 +42,7 @@ def _with_scaled(op: Any, input: Tensor, other: Tensor | Number, alpha: Number) 
         raise RuntimeError(
             "For integral input tensors, argument alpha must not be a floating point number."
         )
+    refuse_overflow(dtype, alpha)
     if not is_tensor(other):
         scaled = other * alpha
         return op(input, bool(scaled) if dtype is bool_ else scaled)
@@ -56,7 +66,7 @@ def add(input: Tensor, other: Tensor | Number, *older: Tensor, alpha: Number = 1
     """
     if older:  # add(input, alpha, other)
         alpha, (other,) = other, older
-    if alpha != 1:
+    if alpha != 1 or alpha is True:
         return _with_scaled(e.add, input, other, alpha)
     return e.add(input, other)
 
@@ -75,7 +85,7 @@ def sub(input: Tensor, other: Tensor | Number, *older: Tensor, alpha: Number = 1
     if older:  # sub(input, alpha, other)
         alpha, (other,) = other, older
     _refuse_bool(input, other)
-    if alpha != 1:
+    if alpha != 1 or alpha is True:
         return _with_scaled(e.sub, input, other, alpha)
     return e.sub(input, other)
 
@@ -230,6 +240,7 @@ def clamp(
     >>> tj.clamp(tj.tensor([-2.0, 0.5, 3.0]), -1, 1)
     tensor([-1.0000,  0.5000,  1.0000])
     """
+    _refuse_bounds(input, min, max)
     if min is not None and max is not None:
         return limits.clamp_between(input, min, max)
     if min is not None:
@@ -243,6 +254,13 @@ def clamp(
     )
 
 
+def _refuse_bounds(input: Tensor, *bounds: Tensor | Number | None) -> None:
+    """Raise ``RuntimeError`` for a number that the result's dtype cannot hold."""
+    for bound in bounds:
+        if bound is not None and not is_tensor(bound):
+            refuse_overflow(promoted(input, bound), bound)
+
+
 @function()
 def clamp_min(input: Tensor, min: Tensor | Number) -> Tensor:
     """``input``, but not below ``min``.
@@ -251,6 +269,7 @@ def clamp_min(input: Tensor, min: Tensor | Number) -> Tensor:
     >>> tj.clamp_min(tj.tensor([-2, 3]), 0)
     tensor([0, 3])
     """
+    _refuse_bounds(input, min)
     if promoted(input, min) is bool_:
         return c.logical_or(input, min)
     return limits.clamp_min(input, min)
@@ -264,6 +283,7 @@ def clamp_max(input: Tensor, max: Tensor | Number) -> Tensor:
     >>> tj.clamp_max(tj.tensor([-2, 3]), 0)
     tensor([-2,  0])
     """
+    _refuse_bounds(input, max)
     if promoted(input, max) is bool_:
         return c.logical_and(input, max)
     return limits.clamp_max(input, max)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import cmath
 import sys
 from collections.abc import Sequence
+from math import prod
 from pathlib import Path
 from types import CodeType
 from typing import Any, TypeGuard
@@ -18,6 +19,7 @@ from ...dtypes import DType
 from ...errors import ArgumentError
 from ...meta import ANY, is_meta
 from ...modes import MODES
+from ...number_limits import holds
 from ...types import Shape
 from ...varying import is_varying
 from .. import shapes
@@ -156,6 +158,26 @@ def constant(value: Number, dtype: DType, shape: Shape = ()) -> Tensor:
     if is_varying(value) and _takes(value, dtype):  # an operand, so that any value will do
         return mul(full(shape=shape, value=1, dtype=dtype), value)
     return full(shape=shape, value=value, dtype=dtype)
+
+
+def refuse_overflow(dtype: DType, *values: Any) -> None:
+    """Raise ``RuntimeError`` where one of the numbers is beyond what ``dtype`` holds.
+
+    Numbers that vary are not asked about types that hold nearly all of them, which would be a guard for nothing.
+    """
+    wide = dtypes.int64, dtypes.float32, dtypes.float64
+    for value in values:
+        vast = dtype in wide and not (isinstance(value, float) and dtype is dtypes.int64)
+        if isinstance(value, complex) or (vast and is_varying(value)):
+            continue
+        if not holds(dtype, value):
+            raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
+
+
+def refuse_filling(dtype: DType, value: Any, *shape: Any) -> None:
+    """Raise ``RuntimeError`` where ``value`` may not fill a tensor; a half number alone becomes infinite."""
+    if not (dtype.is_half and prod(shapes.size_arguments(shape)) == 1):
+        refuse_overflow(dtype, value)
 
 
 def _takes(value: Any, dtype: DType) -> bool:

@@ -27,6 +27,7 @@ from .common import (
     default_index,
     is_tensor,
     place_of,
+    refuse_filling,
     settle,
     shape_of,
 )
@@ -115,6 +116,7 @@ def full(
         result = e.clone(m.expand(as_type(fill_value, kind), shape=shape))
         return made(result, requires_grad, device)
     kind = dtypes.of_scalar(fill_value) if dtype is None else dtype
+    refuse_filling(dtypes.as_dtype(kind), fill_value, size)
     return _filled((size,), fill_value, kind, device, requires_grad)
 
 
@@ -122,7 +124,8 @@ def _like(
     name: str, x: Tensor, value: Number, dtype: Any, device: Any, requires_grad: bool
 ) -> Tensor:
     check_tensor(name, x)
-    kind = x.spec.dtype if dtype is None else dtype
+    kind = x.spec.dtype if dtype is None else dtypes.as_dtype(dtype)
+    refuse_filling(kind, value, shape_of(x))
     return _filled((shape_of(x),), value, kind, place_of(x, device), requires_grad)
 
 
@@ -235,7 +238,8 @@ def new_full(
     >>> tj.ones(1).new_full((2,), 3)
     tensor([3., 3.])
     """
-    kind = self.spec.dtype if dtype is None else dtype
+    kind = self.spec.dtype if dtype is None else dtypes.as_dtype(dtype)
+    refuse_filling(kind, fill_value, size)
     return _filled((size,), fill_value, kind, place_of(self, device), requires_grad)
 
 

@@ -13,7 +13,7 @@ from .. import indexing as ix
 from .. import limits, shapes
 from .. import movement as m
 from ..table import function
-from .common import Number, Tensor, as_type, constant, dim_of, is_tensor, shape_of
+from .common import Number, Tensor, as_type, constant, dim_of, is_tensor, refuse_overflow, shape_of
 from .slicing import slice_along
 from .subscript import read
 from .subscript_writes import put_back
@@ -41,7 +41,10 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
 
 
 def _source(input: Tensor, index: Tensor, src: Any) -> Tensor:
-    return src if is_tensor(src) else constant(src, input.dtype, shape_of(index))
+    if is_tensor(src):
+        return src
+    refuse_overflow(input.dtype, src)
+    return constant(src, input.dtype, shape_of(index))
 
 
 def _fitted(input: Tensor, index: Tensor, src: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
@@ -344,5 +347,6 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
         named = ix.put(none, vector, ones, dim=0, accumulate=False)
         along = m.reshape(named, shape=(extent, *(1,) * (input.ndim - d - 1)))
         return e.where(along, as_type(value, input.dtype), input)
+    refuse_overflow(input.dtype, value)
     one = constant(value, input.dtype)
     return ix.put(input, vector, m.expand(one, shape=shape), dim=d, accumulate=False)

@@ -12,7 +12,7 @@ from ...modes import MODES
 from .. import movement as m
 from ..overlaps import refuse_overlap
 from ..table import METHODS, function
-from .common import Number, Tensor, as_type, constant, is_tensor, shape_of
+from .common import Number, Tensor, as_type, constant, is_tensor, refuse_filling, shape_of
 from .slicing import slice_along
 
 NAMES = [
@@ -232,6 +232,7 @@ def fill_(self: Tensor, value: Tensor | Number) -> Tensor:
         return self
     if self._is_mere_memory() and self._write_part(self._array, value):
         return self
+    refuse_filling(self.dtype, value, shape_of(self))
     target = _once(self)
     target._assign(constant(value, self.dtype, shape_of(target)))
     return self
@@ -266,6 +267,8 @@ def fill_diagonal_(self: Tensor, fill_value: Number, wrap: bool = False) -> Tens
     tensor([[1., 0.],
             [0., 1.]])
     """
+    if self.ndim < 2:
+        raise RuntimeError("dimensions must larger than 1")
     diagonal = m.diagonal(self, offset=0, dim1=0, dim2=1)
     fill_(diagonal, fill_value)
     return self

@@ -302,7 +302,7 @@ def _interleaved(x: Tensor, counts: Tensor, dim: int) -> Tensor:
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     """Vectors expanded to a grid: "ij" (first vector along the first dimension) or "xy".
 
-    Raises ``RuntimeError`` for another ``indexing``.
+    Raises ``RuntimeError`` for another ``indexing`` and for several dtypes.
 
     >>> import tracejit as tj
     >>> [g.tolist() for g in tj.meshgrid(tj.arange(2), tj.arange(2), indexing="ij")]
@@ -317,6 +317,8 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
             )
             + indexing
         )
+    if any(x.dtype is not xs[0].dtype for x in xs):
+        raise RuntimeError("meshgrid expects all tensors to have the same dtype")
     swap = indexing == "xy" and len(xs) >= 2
     if swap:
         xs[:2] = xs[1::-1]

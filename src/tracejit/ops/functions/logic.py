@@ -9,7 +9,15 @@ from .. import comparison as c
 from .. import elementwise as e
 from .. import reduction as r
 from ..table import FUNCTIONS, alias, function
-from .common import Number, Tensor, as_tensor_like, as_type, check_tensor, is_tensor
+from .common import (
+    Number,
+    Tensor,
+    as_tensor_like,
+    as_type,
+    check_tensor,
+    is_tensor,
+    refuse_overflow,
+)
 
 publish = function()
 for _op in (
@@ -158,6 +166,8 @@ def masked_fill(input: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
             "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
             f"{value.ndim} dimension(s)."
         )
+    if not is_tensor(value):
+        refuse_overflow(input.dtype, value)
     return e.where(mask, as_type(as_tensor_like(value, input), input.dtype), input)
 
 

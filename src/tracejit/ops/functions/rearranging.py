@@ -22,6 +22,7 @@ from .common import (
     check_tensor,
     dim_of,
     is_tensor,
+    refuse_filling,
     shape_of,
     with_zero_gradient,
 )
@@ -286,6 +287,7 @@ def fill(input: Tensor, value: Tensor | Number) -> Tensor:
     tensor([3., 3.])
     """
     if not is_tensor(value):
+        refuse_filling(input.dtype, value, shape_of(input))
         filled = s.full(shape=shape_of(input), value=value, dtype=input.dtype)
         return with_zero_gradient(filled, input)
     if value.ndim:

@@ -191,12 +191,14 @@ def t(input: Tensor) -> Tensor:
 
 @function()
 def adjoint(input: Tensor) -> Tensor:
-    """``input`` with its last two dimensions exchanged, conjugates of complex numbers.
+    """``input`` with its last two dimensions exchanged (a number has none), conjugates of complex numbers.
 
     >>> import tracejit as tj
     >>> tj.adjoint(tj.ones(4, 2, 3)).shape
     tracejit.Size([4, 3, 2])
     """
+    if not input.ndim:
+        return conjugated(m.permute(input, dims=()))
     if input.ndim < 2:
         raise ShapeError(
             "tensor.adjoint() is only supported on matrices or batches of matrices. "
@@ -324,7 +326,7 @@ def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
 
 @function(method=False)
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """The tensors expanded to their common shape.
+    """The tensors expanded to their common shape, those that have it as they are.
 
     >>> import tracejit as tj
     >>> [x.shape for x in tj.broadcast_tensors(tj.ones(2, 1), tj.ones(3))]
@@ -332,7 +334,7 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     """
     xs = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors
     common = shapes.broadcast("broadcast_tensors", [shape_of(x) for x in xs])
-    return tuple(m.expand(x, shape=common) for x in xs)
+    return tuple(x if shape_of(x) == common else m.expand(x, shape=common) for x in xs)
 
 
 @function(method=False)

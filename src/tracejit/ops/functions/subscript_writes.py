@@ -14,7 +14,7 @@ from .. import movement as m
 from .. import source as s
 from ..overlaps import refuse_overlap
 from ..table import function
-from .common import Tensor, as_type, constant, is_tensor, shape_of
+from .common import Tensor, as_type, constant, is_tensor, refuse_overflow, shape_of
 from .scalar_positions import select_scalars
 from .subscript import basic_view, beside, index_tensors, read, target_of
 
@@ -73,6 +73,8 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     """
     if not is_tensor(value) and not isinstance(value, (bool, int, float, complex)):
         value = _number(value)
+    if not is_tensor(value) and not self.dtype.is_half:
+        refuse_overflow(self.dtype, value)
     if is_tensor(index) and index.dtype is dtypes.bool_ and _is_number(value) and index.ndim:
         _fill_masked(self, beside(index, self), value)
         return

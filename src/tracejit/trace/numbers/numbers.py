@@ -199,9 +199,10 @@ def cell_maker(dtype: DType) -> Callable[[Any], Tensor]:
     """A function that makes the cell of a number, rounded or wrapped as a literal would be."""
     largest, kind, wrap, array = _LARGEST.get(dtype.short), dtype.np, Tensor._wrap, np.array
     is_float = dtype.is_floating_point
+    exact = 2**53 if is_float and largest is not None else 0
 
     def cell(value: Any) -> Tensor:
-        if is_float and type(value) is int and -(2**53) < value < 2**53:
+        if type(value) is int and -exact < value < exact:
             return wrap(array(value, kind))
         if (
             largest is not None
