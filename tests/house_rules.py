@@ -54,6 +54,7 @@ LAYERS: dict[str, int] = {
     **dict.fromkeys(
         ("tensor_protocols", "tensor_make", "tensor_kinds", "interop", "printing", "random"), 2
     ),
+    "copied_tensor": 2,
     **dict.fromkeys(("serialization", "saved_values", "questions", "deferral", "deferred"), 2),
     "import_hook": 0,
     **dict.fromkeys(("libraries", "einops_layers"), 5),

@@ -183,7 +183,8 @@ def _copy_of(data: Tensor, wanted: DType | None, caller: str) -> Tensor:
 def _from_data(data: Any, wanted: DType | None) -> Tensor:
     """A tensor with its own memory from anything that is not a tensor."""
     if is_varying(data):
-        number: Tensor = constant(data, wanted or dtypes.of_scalar(data))
+        own = dtypes.float64 if isinstance(data, np.float64) else dtypes.of_scalar(data)
+        number: Tensor = constant(data, wanted or own)
         return number
     array = _as_array(data)
     if array is None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import ops
+from .copied_tensor import clone_in_order, copy_gradient, deep_array
 from .cuda.arrays import fetched, is_on_device, placed, told
 from .device import CPU, device, device_at
 from .errors import ArgumentError, ArgumentValueError, AutogradError
@@ -271,13 +272,13 @@ class ProtocolMethods(TensorCore):
                 "Copy tensor.detach(), or clone() it.",
             )
         if self._copied_by_ops():
-            copied: Tensor = self.detach().clone()
+            copied: Tensor = clone_in_order(self)
             memo[id(self)] = copied
             if self._requires_grad:
                 copied.requires_grad_()
             copy_gradient(self, copied)
             return copied
-        other = self._of_my_class(_deep_array(self.array, memo))
+        other = self._of_my_class(deep_array(self.array, memo))
         memo[id(self)] = other
         other._requires_grad = self._requires_grad
         if self._grad is not None:
@@ -361,13 +362,6 @@ def _operand(value: Any) -> Any:
     return value.item() if isinstance(value, (np.ndarray, np.generic)) else value
 
 
-def _deep_array(array: Any, memo: dict[int, Any]) -> Any:
-    """A copy of an array in the same memory order."""
-    copied = array.copy(order="K")
-    memo[id(array)] = copied
-    return copied
-
-
 def _rebuild(
     kind: Any,
     data: bytes,
@@ -382,16 +376,3 @@ def _rebuild(
     tensor._array = placed(np.frombuffer(bytearray(data), dtype.np).reshape(shape), index)
     tensor._requires_grad = requires_grad
     return tensor
-
-
-def copy_gradient(source: Any, copied: Any) -> None:
-    """While a recorder listens: let ``copied`` have a copy of the gradient of ``source``, if that has one."""
-    if not source._requires_grad and source._grad is None:
-        return
-    recorder = MODES.recorder
-    if source._grad is None or not recorder.gradient_dropped(source):
-        found = source.grad
-        copied._grad = None if found is None else found.detach().contiguous().clone()
-    else:
-        copied._grad = source._wrap(source._grad.array.copy())
-        recorder.unfollowed.append(copied._grad)

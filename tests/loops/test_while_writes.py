@@ -249,3 +249,22 @@ def test_rounds_that_a_counter_ends_too(rows, steps):
         u = tj.full((rows, 3), start)
         u[:, 0] = 0.0
         np.testing.assert_array_equal(f(u).numpy(), compiled(u).numpy())
+
+
+def test_writes_are_counted_as_in_eager_code() -> None:
+    """``x[i] += y`` writes twice: what it adds to, and that to where it lies."""
+
+    def added(x, go):
+        count = 0
+        while count < 4 and bool(go.all()):
+            x[1] += x[1] * 2
+            count += 1
+
+    compiled = tj.compile(added)
+    eager, found, go = tj.ones(3), tj.ones(3), tj.ones(2)
+    for _ in range(4):
+        added(eager, go)
+        compiled(found, go)
+        assert found.tolist() == eager.tolist()
+        assert found._version == eager._version
+    assert compiled.stats.compiled_calls > 1

@@ -146,3 +146,16 @@ def test_dir_and_missing_attribute():
     assert {"backward", "sum", "grad"} <= set(dir(tj.tensor([1.0])))
     with pytest.raises(AttributeError, match="'Tensor' object has no attribute 'nonsense'"):
         tj.tensor([1.0]).nonsense  # noqa: B018
+
+
+def test_deepcopy_inside_compiled_code_keeps_the_order_of_memory():
+    def copied(x):
+        return copy.deepcopy(x.detach()), copy.deepcopy(x.detach()) * 2
+
+    compiled = tj.compile(copied)
+    for x in (tj.arange(6.0).view(2, 3).T, tj.arange(24.0).view(2, 3, 4).permute(1, 2, 0)):
+        expected = copied(x)
+        for _ in range(3):
+            found = compiled(x)
+            assert found[0].stride() == expected[0].stride() == x.stride()
+            assert all((a == b).all() for a, b in zip(found, expected, strict=True))

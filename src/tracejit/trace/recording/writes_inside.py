@@ -115,6 +115,7 @@ class WritesInside(PartsInside, UnseenWrites):
             if not moved:
                 self.written_apart.add(id(tensor))
         if itself:  # as the second half of ``x[i] += 1`` does
+            self._wrote_itself(tensor)
             return
         before = self.roots[id(tensor)]
         after = self.write_through(before, steps, value)
@@ -124,6 +125,10 @@ class WritesInside(PartsInside, UnseenWrites):
         if self.rounds is not None:
             line = self.line or user_line()
             self.rounds.wrote(Wrote(viewed, tensor, steps, new, line, before, earlier))
+
+    def _wrote_itself(self, tensor: Tensor) -> None:
+        if self.rounds is not None:
+            self.rounds.wrote_itself(tensor)
 
     def data_set(self, tensor: Tensor, new: Tensor) -> None:
         """``tensor.data = new`` is about to happen: it gets the memory of ``new``."""

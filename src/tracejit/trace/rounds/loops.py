@@ -208,6 +208,8 @@ class Writer:
                     self.check(event.tensor)
                     self.check(event.new)
                     recorder._assign(event.tensor, event.new)
+                    if id(event.origin) in recorder.external:
+                        recorder.write_counts[id(event.origin)] += event.times - 1
                     continue
                 for x in event.operands:
                     if isinstance(x, Tensor):
@@ -314,7 +316,7 @@ class Writer:
         for event in events:
             if isinstance(event, Wrote) and id(event.origin) in recorder.external:
                 known = recorder.write_counts.get(id(event.origin), 0)
-                recorder.write_counts[id(event.origin)] = known + 1
+                recorder.write_counts[id(event.origin)] = known + event.times
         left = dict(zip([id(y) for _, y in found.relations[-1].pairs], ends, strict=True))
         self.gone.difference_update(left)
         for key, value in left.items():

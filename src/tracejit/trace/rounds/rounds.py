@@ -65,6 +65,7 @@ class Wrote:
     line: tuple[str, int] | None
     before: Value  # what stood for the origin until then
     count: int | None  # how often that had been written to
+    times: int = 1  # more where what it holds was written to itself after that
 
 
 @dataclass(eq=False)
@@ -138,6 +139,13 @@ class Rounds:
         """A tensor that takes no part in autograd was written to in place."""
         if self.visits:
             self.append(found)
+
+    def wrote_itself(self, origin: Tensor) -> None:
+        """A part of a tensor was written to where it lies, which changes nothing but the count of writes."""
+        for event in reversed(self.events):
+            if isinstance(event, Wrote) and event.origin is origin:
+                event.times += 1
+                return
 
     def visit(self, recorder: Recorder, tensor: Tensor, outcome: Any, condition: Value) -> None:
         """The truth of a tensor was read."""

@@ -199,7 +199,7 @@ class Settled:
         if not (self.has(known.tensor, tensor) and self.has(known.new, new)):
             return False
         origin = self.place.get(id(known.origin), known.origin)
-        same = known.steps, new, known.line, known.before, known.count
+        same = known.steps, new, known.line, known.before, known.count, known.times
         self.now.append(Wrote(tensor, origin, *same))
         return True
 
