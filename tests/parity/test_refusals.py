@@ -63,7 +63,6 @@ CALLS = {
     "halves of a number": "t.chunk(t.ones(()), 2)",
     "sections of a number": "t.tensor_split(t.ones(()), 2)",
     "half of a number": "f.glu(t.ones(()))",
-    "blocks of three dimensions": "t.block_diag(t.ones(1, 1, 1))",
     "the smallest of nothing": "t.kthvalue(t.ones(2, 0), 1)",
     "quantiles of nothing": "t.quantile(t.ones(0), 0.5, 0)",
     "the mean of whole numbers": "t.nanmean(x.long())",

@@ -126,7 +126,7 @@ def reshaped(shape: Shape, strides: Shape, result: Shape, /, **_: Shape) -> Stri
         return 0, _contiguous(result)
     source = [(e, s) for e, s in zip(shape, strides, strict=True) if e != 1]
     target = [(d, e) for d, e in enumerate(result) if e != 1]
-    found = [0] * len(result)
+    found, ahead = [0] * len(result), target[0][0] if target else 0
     while source and target:
         if not is_zero(source[-1][0] - target[-1][1]) and _lie_without_gaps(source):
             stride = source[-1][
@@ -152,6 +152,8 @@ def reshaped(shape: Shape, strides: Shape, result: Shape, /, **_: Shape) -> Stri
         for d, extent in pieces:
             found[d] = stride
             stride = stride * extent
+    for d in reversed(range(ahead)):  # as if they were longer: kernels walk them as one with what is inside
+        found[d] = found[d + 1] * result[d + 1]
     return 0, tuple(found)
 
 

@@ -20,6 +20,7 @@ from ..table import alias, function
 from .common import Tensor, as_type, check_tensor, shape_of
 from .joining import stack
 from .matrices import matmul
+from .slicing import select
 
 Shape = tuple[int, ...]
 _MODES = ("bilinear", "nearest", "bicubic")
@@ -109,11 +110,10 @@ def grid_sample(
     _check_grid(input, grid, mode, padding_mode)
     size = shape_of(input)[2:]
     rank, out = len(size), shape_of(grid)[1:-1]
-    places = []
+    points = m.reshape(grid, shape=(shape_of(grid)[0], 1, numel(out), rank))
+    places = []  # one after the other, whatever the shape of the result: so kernels do all of it at once
     for axis, n in enumerate(size):
-        along = ix.take(
-            grid, s.literal(values=(rank - 1 - axis,), shape=(), dtype=dtypes.int64), dim=rank + 1
-        )
+        along = select(points, 3, rank - 1 - axis)
         bounds = (
             "zeros" if mode == "bicubic" else padding_mode
         )  # there, each of the taps is bounded
@@ -121,7 +121,7 @@ def grid_sample(
     flat = m.reshape(input, shape=(*shape_of(input)[:2], numel(size)))
     if mode == "nearest":
         rounded = [as_type(e.round_half_even(p), dtypes.int64) for p in places]
-        return _corner(flat, rounded, size, out, None)
+        return _shaped(_corner(flat, rounded, size, None), out)
     if mode == "bicubic":
         taps = [
             _cubic_taps(p, n, padding_mode, bool(align_corners))
@@ -134,9 +134,13 @@ def grid_sample(
         weight: Any = corner[0][1]
         for _, share in corner[1:]:
             weight = e.mul(weight, share)
-        term = _corner(flat, [as_type(at, dtypes.int64) for at, _ in corner], size, out, weight)
+        term = _corner(flat, [as_type(at, dtypes.int64) for at, _ in corner], size, weight)
         total = term if total is None else e.add(total, term)
-    return total
+    return _shaped(total, out)
+
+
+def _shaped(points: Tensor, out: Shape) -> Tensor:
+    return m.reshape(points, shape=(*shape_of(points)[:2], *out))
 
 
 def _by_number(name: str) -> Callable[..., Tensor]:
@@ -193,22 +197,19 @@ def _keys(d: Tensor, near: bool) -> Tensor:
     return ((d * a - 5 * a) * d + 8 * a) * d - 4 * a
 
 
-def _corner(
-    flat: Tensor, index: list[Tensor], size: Shape, out: Shape, weight: Tensor | None
-) -> Tensor:
+def _corner(flat: Tensor, index: list[Tensor], size: Shape, weight: Tensor | None) -> Tensor:
     """Elements at ``index`` times ``weight``; zero for those outside."""
     samples, channels = shape_of(flat)[:2]
     inside: Any = None
-    place: Any = 0
+    place: Any = None
     for n, i in zip(size, index, strict=True):
         here = c.logical_and(c.ge(i, 0), c.lt(i, n))
         inside = here if inside is None else c.logical_and(inside, here)
-        place = e.add(e.mul(place, n), limits.clamp_max(limits.clamp_min(i, 0), n - 1))
-    count = numel(out)
-    rows = m.expand(m.reshape(place, shape=(samples, 1, count)), shape=(samples, channels, count))
-    found = m.reshape(ix.gather(flat, rows, dim=2), shape=(samples, channels, *out))
-    found = e.where(m.unsqueeze(inside, dims=(1,)), found, 0.0)
-    return found if weight is None else e.mul(found, m.unsqueeze(weight, dims=(1,)))
+        along = limits.clamp_max(limits.clamp_min(i, 0), n - 1)
+        place = along if place is None else e.add(e.mul(place, n), along)
+    rows = m.expand(place, shape=(samples, channels, shape_of(place)[2]))
+    found = e.where(inside, ix.gather(flat, rows, dim=2), 0.0)
+    return found if weight is None else e.mul(found, weight)
 
 
 @function(method=False)
