@@ -158,6 +158,7 @@ DERIVATIVES = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("name", DERIVATIVES)
 def test_derivatives(name: str) -> None:
     found = []
