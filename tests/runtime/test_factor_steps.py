@@ -51,6 +51,25 @@ def test_results_are_those_of_lapack(name, batch, dtype):
     assert compiled.stats.compiled_calls >= 5
 
 
+@pytest.mark.parametrize("dtype", [tj.float32, tj.float64], ids=str)
+@pytest.mark.parametrize("batch", [(), (3,), (2, 9), (40,)], ids=str)
+def test_columns_on_the_right_have_a_lane_each(batch, dtype):
+    compiled = tj.compile(lambda a, b: L.solve(a, b))
+    rng = np.random.default_rng(len(batch))
+    close = {"rtol": 2e-4, "atol": 2e-4} if dtype is tj.float32 else {"rtol": 1e-10, "atol": 1e-10}
+    for n, right in ((8, 200), (3, 8), (16, 17), (1, 33), (5, 16)):
+        a = tj.tensor(rng.standard_normal((*batch, n, n)) + 4 * np.eye(n), dtype=dtype)
+        b = tj.tensor(rng.standard_normal((*batch, n, right)), dtype=dtype)
+        for _ in range(2):
+            np.testing.assert_allclose(compiled(a, b).numpy(), L.solve(a, b).numpy(), **close)
+    assert not host_ops(compiled)
+    with pytest.raises(tj.linalg.LinAlgError, match="singular"):
+        compiled(a * 0, b)
+    odd = b.clone()
+    odd[..., 0, 0] = float("inf")
+    np.testing.assert_array_equal(compiled(a, odd).numpy(), L.solve(a, odd).numpy())
+
+
 def test_large_matrices_are_left_to_lapack():
     compiled = tj.compile(lambda x: L.inv(x))
     x = tj.eye(40) * 2

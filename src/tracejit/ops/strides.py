@@ -152,7 +152,9 @@ def reshaped(shape: Shape, strides: Shape, result: Shape, /, **_: Shape) -> Stri
         for d, extent in pieces:
             found[d] = stride
             stride = stride * extent
-    for d in reversed(range(ahead)):  # as if they were longer: kernels walk them as one with what is inside
+    for d in reversed(
+        range(ahead)
+    ):  # as if they were longer: kernels walk them as one with what is inside
         found[d] = found[d + 1] * result[d + 1]
     return 0, tuple(found)
 

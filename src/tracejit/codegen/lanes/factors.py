@@ -118,7 +118,7 @@ def _eliminate(
                     low[j] = t.fused(less, first[j], low[j])
 
 
-def _substitute(t: Lanes, a: Rows, b: Rows, n: str, columns: str, odd: Odd) -> None:
+def _substitute(t: Lanes, a: Rows, b: Rows, n: str, columns: str | int, odd: Odd) -> None:
     """``a`` is upper triangular: the solution in place of b."""
     f = t.f
     with f.loop(0, n) as back:
@@ -167,6 +167,61 @@ def _solution(batch: Batch) -> None:
     _eliminate(t, a, (n, n), [(b, columns)], _nothing)
     _substitute(t, a, b, n, columns, odd)
     batch.give(place, elements, out)
+    odd.note(batch, marks)
+
+
+class _ColumnTile:
+    """Some columns of the right hand side of one system, a lane for each; the matrix is the same in all lanes."""
+
+    def __init__(self, batch: Batch, n: str, columns: str) -> None:
+        f, lanes = batch.f, batch.lanes.kind.lanes
+        self.batch, self.n, self.columns = batch, n, columns
+        tile = f.divided(batch.first, lanes)[0]
+        self.system, number = f.divided(tile, f.quotient_up(columns, lanes))
+        self.column = f.product(number, lanes)
+        self.mask = batch.lanes.kind.first_mask(f, f.difference(columns, self.column))
+
+    def matrix(self, array: str) -> Rows:
+        """The matrix, at the beginning of the scratch memory."""
+        batch, n, t = self.batch, self.n, self.batch.lanes
+        f, elements = batch.f, batch.f.product(self.n, self.n)
+        own = f.at(array, f.product(self.system, elements), t.kind.scalar)
+        whole = Rows(t, batch.scratch, elements)[0]
+        with f.loop(0, elements) as e:
+            whole[e] = Lane(t, t.kind.number(f, f.at(own, e, t.kind.scalar)))
+        return Rows(t, batch.scratch, n)
+
+    def right(self, array: str) -> Rows:
+        """The columns, behind the matrix."""
+        t = self.batch.lanes
+        rows = Rows(t, self.batch.room(self.batch.f.product(self.n, self.n)), 1)
+        with self.batch.f.loop(0, self.n) as i:
+            value = t.kind.masked_load(self.batch.f, self._row(array, i), self.mask)
+            rows[i][0] = Lane(t, value)
+        return rows
+
+    def give(self, rows: Rows, array: str) -> None:
+        """Put the columns back."""
+        f, kind = self.batch.f, self.batch.lanes.kind
+        with f.loop(0, self.n) as i:
+            kind.masked_store(f, rows[i][0].ref, self._row(array, i), self.mask)
+
+    def _row(self, array: str, i: str) -> str:
+        f = self.batch.f
+        row = f.sum(f.product(self.system, self.n), i)
+        return f.at(
+            array, f.sum(f.product(row, self.columns), self.column), self.batch.lanes.kind.scalar
+        )
+
+
+def _solution_of_columns(batch: Batch) -> None:
+    """As `_solution`, of few systems with many columns."""
+    given, right, out, marks, n, columns = batch.words
+    tile, t = _ColumnTile(batch, n, columns), batch.lanes
+    a, b, odd = tile.matrix(given), tile.right(right), Odd(t)
+    _eliminate(t, a, (n, n), [(b, 1)], _nothing)
+    _substitute(t, a, b, n, 1, odd)
+    tile.give(b, out)
     odd.note(batch, marks)
 
 
@@ -283,6 +338,7 @@ def _root(batch: Batch) -> None:
 FACTORS: dict[str, tuple[int, int, Callable[[Batch], None]]] = {
     "inv": (3, 1, _inverse),
     "solve": (4, 2, _solution),
+    "solve_columns": (4, 2, _solution_of_columns),
     "lu": (3, 2, _triangular_factors),
     "lu_regular": (3, 2, partial(_triangular_factors, regular=True)),
     "det": (3, 1, _determinant),

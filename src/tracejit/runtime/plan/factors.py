@@ -27,13 +27,19 @@ __all__ = ["factors_module", "is_factored", "plan_factors"]
 
 #: Most columns of matrices of which there are few, that do not fill the lanes.
 MOST_ALONE = 16
+#: Columns on the right from which on each has a lane.
+MANY_COLUMNS = 8
 
 
 class _Kernel(NamedTuple):
-    """The kernel for an op; ``alone``: is its result the only one, so that few matrices may have it of a kernel?"""
+    """The kernel for an op; ``alone``: is its result the only one, so that few matrices may have it of a kernel?
+
+    With ``columns``, the columns on the right have a lane each, and the matrix is in all of them.
+    """
 
     name: str
     alone: bool = True
+    columns: bool = False
 
 
 _KERNELS: dict[Op, _Kernel] = {
@@ -51,6 +57,7 @@ _KERNELS: dict[Op, _Kernel] = {
 #: From rows and columns, and columns on the right, the numbers that a kernel is given; others are given the rows.
 _NUMBERS: dict[str, Callable[[Any, Any, Any], tuple[Any, ...]]] = {
     "solve": lambda m, n, right: (m, right),
+    "solve_columns": lambda m, n, right: (m, right),
     "triangle": lambda m, n, right: (m, right),
     "lu": lambda m, n, right: (m, n),
     "lu_regular": lambda m, n, right: (m, n),
@@ -63,6 +70,8 @@ def _kernel_of(value: Value) -> _Kernel | None:
     """The kernel that computes a value, which may depend on what is asked for."""
     if value.op is decompositions.lu_packed and not value.attributes["singular"]:
         return _Kernel("lu_regular")
+    if value.op is linear_algebra.solve and at_most(MANY_COLUMNS, value.spec.shape[-1]):
+        return _Kernel("solve_columns", columns=True)
     return _KERNELS.get(value.op) if value.op is not None else None
 
 
@@ -87,6 +96,8 @@ def is_factored(value: Value) -> bool:
         1, value.spec.numel
     ):
         return False
+    if kernel.columns:
+        return at_most(operands[0].spec.shape[-1], MOST_ALONE)
     return all(_is_small(x, kernel) for x in operands)
 
 
@@ -132,13 +143,13 @@ def plan_factors(planner: Planner, value: Value) -> None:
         numbers = (*numbers, int(value.attributes["lower"]))
     machine: Any = vector_machine()
     lanes, count = machine.vector // x.spec.dtype.itemsize, numel(x.spec.shape[:-2])
-    outside = x.spec.ndim - 2
+    tiles, outside = -(-count // lanes), x.spec.ndim - 2
     size = sum(numel(v.spec.shape[outside:]) + lanes for v in (*value.value_operands, value))
+    if kernel.columns:
+        tiles, size = count * -(-last.spec.shape[-1] // lanes), rows * (rows + 1)
     places = [planner.where(v) for v in value.value_operands]
     places.append(planner.argument(planner.place(value), 0))
     words = [*places, *((-1, n) for n in (*numbers, count, 2 * size))]
     code = address(factors_module(value), planner.ahead)
     moved = (sum(v.spec.nbytes for v in value.value_operands), value.spec.nbytes)
-    planner.items.append(
-        NamedStep(code, words, (-1, -(-count // lanes)), 1, name=name, moved=moved)
-    )
+    planner.items.append(NamedStep(code, words, (-1, tiles), 1, name=name, moved=moved))
