@@ -43,8 +43,9 @@ def reason(name: str, x: Array, otherwise: str) -> str:
     'linalg.inv: (Batch element 1): The diagonal elemen'
     """
     order_of = _ORDERS.get(name)
-    if order_of is not None and type(x) is np.ndarray and x.size:
-        for number, matrix in enumerate(x.reshape(-1, *x.shape[-2:])):
+    if order_of is not None and x.size:
+        given = x if type(x) is np.ndarray else x.get()
+        for number, matrix in enumerate(given.reshape(-1, *x.shape[-2:])):
             order = order_of(matrix)
             if order:
                 text = "nan" if name == "svd" and np.isnan(matrix).any() else name

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from ...dtypes import bool_, int64
+from ...dtypes import bool_, float64, int64
 from ...varying import is_varying
 from .. import elementwise as e
 from .. import indexing as ix
@@ -13,7 +14,7 @@ from .. import shapes
 from .. import source as s
 from ..precision import widened
 from ..table import function
-from .common import Number, Tensor, constant, refuse_overflow, shape_of
+from .common import Number, Tensor, as_type, constant, refuse_overflow, shape_of
 from .slicing import flipped, slice_along
 
 
@@ -58,8 +59,11 @@ def _constant(x: Tensor, pairs: list[tuple[int, int]], value: Number) -> Tensor:
     if not is_varying(value):
         return m.pad(x, widths=widths, value=value)
     inside = m.pad(constant(True, bool_, shape_of(x)), widths=widths, value=False)
-    around = constant(value, x.dtype)  # an operand: any value will do
-    return e.where(inside, m.pad(x, widths=widths, value=0), around)
+    filling: Any = value  # an operand: any value will do
+    if not x.dtype.is_differentiable:  # it would decide about the dtype
+        nothing = constant(0, float64 if isinstance(value, float) else int64)
+        filling = as_type(e.where(inside, nothing, value), x.dtype)
+    return e.where(inside, m.pad(x, widths=widths, value=0), filling)
 
 
 def _cut(x: Tensor, d: int, before: int, after: int) -> Tensor:
