@@ -193,3 +193,25 @@ def test_sums_of_half_precision_at_positions_are_kernels(dtype: Any) -> None:
     items = [i for e in function._all() for p in e.programs() for i in p.plan.items]
     assert items
     assert not any(isinstance(i, HostCall) for i in items)
+
+
+def test_complex_numbers_are_left_to_the_library() -> None:
+    """What is done by parts on the host, and transforms: nothing of it is planned for a device."""
+
+    def f(z: Any, w: Any) -> Any:
+        turned = [
+            tj.exp(z * 0.5) / (w + 3),
+            tj.where(z.abs() < 1, z, w),
+            tj.fft.ifft(tj.fft.fft(z)),
+        ]
+        for _ in range(8):
+            z = tj.cat([z[1:] * w[1:], w[:1]])
+        return tj.cat([z, *turned, F.pad(w, (1, 2))])
+
+    z, w = (tj.randn(6, dtype=tj.complex64) for _ in range(2))
+    compiled = tj.compile(f)
+    for _ in range(3):
+        found = compiled(z.cuda(), w.cuda())
+    assert found.is_cuda
+    np.testing.assert_allclose(found.cpu().numpy(), f(z, w).numpy(), 1e-5, 1e-6)
+    assert compiled.stats.compiled_calls

@@ -173,7 +173,13 @@ def oscillate(z):
     return z
 
 
-@pytest.mark.parametrize("function", [escapes, newton, oscillate])
+def shift(z):
+    for _ in range(12):
+        z = tj.cat([z[1:] * 0.5, z[:1] + 1j])
+    return z
+
+
+@pytest.mark.parametrize("function", [escapes, newton, oscillate, shift])
 @pytest.mark.parametrize("shape", [(50, 40), (7,), (1,)])
 def test_rounds_are_one_loop_without_memory_in_between(function, shape):
     compiled = tj.compile(function, strict=True)

@@ -18,14 +18,6 @@ def _part_type(x: TensorType) -> TensorType:
     return TensorType(x.shape, x.dtype.to_real)
 
 
-def _real_strides(shape: Shape, strides: Shape, result: Shape, /) -> Strided:
-    return 0, tuple(2 * s for s in strides)
-
-
-def _imag_strides(shape: Shape, strides: Shape, result: Shape, /) -> Strided:
-    return 1, tuple(2 * s for s in strides)
-
-
 def _joined_type(real: TensorType, imag: TensorType) -> TensorType:
     return TensorType(real.shape, real.dtype.to_complex)
 
@@ -42,24 +34,21 @@ def _movement(name: str, operands: tuple[str, ...], doc: str, **fields: Any) -> 
     )
 
 
-real_view = _movement(
-    "real_view",
-    ("x",),
-    "The real parts, in the memory of complex numbers.",
-    body=lambda x: x.real,
-    infer_shape=_part_type,
-    strides=_real_strides,
-    parts=2,
-)
-imag_view = _movement(
-    "imag_view",
-    ("x",),
-    "The imaginary parts, in the memory of complex numbers.",
-    body=lambda x: x.imag,
-    infer_shape=_part_type,
-    strides=_imag_strides,
-    parts=2,
-)
+def _view(name: str, which: int, doc: str) -> Movement:
+    """The view of one of the parts, which lie beside each other."""
+
+    def strided(shape: Shape, strides: Shape, result: Shape, /) -> Strided:
+        return which, tuple(2 * s for s in strides)
+
+    def body(x: Array) -> Array:
+        return (x.real, x.imag)[which]
+
+    fields = {"body": body, "infer_shape": _part_type, "strides": strided, "parts": 2}
+    return _movement(name, ("x",), doc, **fields)
+
+
+real_view = _view("real_view", 0, "The real parts, in the memory of complex numbers.")
+imag_view = _view("imag_view", 1, "The imaginary parts, in the memory of complex numbers.")
 complex_join = _movement(
     "complex_join",
     ("real", "imag"),

@@ -41,15 +41,16 @@ class Pass:
 
     ``final`` ones run only on graphs that are not differentiated any more, ``host`` ones only on those for the CPU,
     ``device`` ones only on those for a GPU. ``outside`` ones do not run on bodies of loops: they look into these
-    themselves, once nothing more leaves the loops.
+    themselves, once nothing more leaves the loops. The one that ``leads_inside`` is told the number of the GPU, too.
     """
 
     name: str
-    run: Callable[[Graph], Graph]
+    run: Callable[..., Graph]
     final: bool = False
     host: bool = False
     device: bool = False
     outside: bool = False
+    leads_inside: bool = False
 
     def serves(self, final: bool, device: int, inside: bool) -> bool:
         """Does this step run on graphs of such a kind, for the GPU of this number (-1: the host)?"""
@@ -67,7 +68,7 @@ PASSES = (
     Pass("half_sums", half_sums, final=True),
     Pass("half_products", half_products, final=True, host=True),
     Pass("extremes", extremes, final=True, host=True),
-    Pass("loops", optimize_loops, final=True),
+    Pass("loops", optimize_loops, final=True, leads_inside=True),
     Pass("transposed_products", transposed_products, final=True),
     Pass("patches", patches, final=True, host=True),
     Pass("taps", taps, final=True, host=True),
@@ -115,7 +116,7 @@ def run_passes(
         if not step.serves(final, device, inside):
             continue
         start = perf_counter()
-        graph = step.run(graph)
+        graph = step.run(graph, device) if step.leads_inside else step.run(graph)
         if timings is not None:
             timings[step.name] = timings.get(step.name, 0.0) + perf_counter() - start
         if check is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ...ir.builder import Builder
 from ...ir.graph import Graph, Value
 from ...ir.loops import body_of
@@ -18,10 +20,11 @@ from .sink import sink
 from .sums import sums
 
 
-def optimize_loops(graph: Graph) -> Graph:
+def optimize_loops(graph: Graph, device: int = -1) -> Graph:
     """``graph`` with optimized loops; the graph itself when there are none.
 
-    Bodies go through all passes. Sums are taken out before :func:`~.hoist.hoist` sees what they add.
+    Bodies go through all passes for the host, or for the GPU of number ``device``. Sums are taken out before
+    :func:`~.hoist.hoist` sees what they add.
 
     >>> from tracejit.ir import parse
     >>> graph = parse('''graph f(h: f32[4, 8]) {
@@ -42,7 +45,7 @@ def optimize_loops(graph: Graph) -> Graph:
     """
     if not has_loops(graph):
         return graph
-    graph = rewrite_loops(dead_code(graph), _with_optimized_body)
+    graph = rewrite_loops(dead_code(graph), partial(_with_optimized_body, device))
     graph = sink(hoist(sums(graph)))
     graph = rewrite_loops(
         graph, _with_split_products
@@ -78,11 +81,13 @@ def restructure_loops(graph: Graph) -> Graph:
     return sink(hoist(graph, copied=True), copied=True)
 
 
-def _with_optimized_body(builder: Builder, loop: Value, used: set[int]) -> Parts | None:
+def _with_optimized_body(
+    device: int, builder: Builder, loop: Value, used: set[int]
+) -> Parts | None:
     """The rule: a loop whose body went through the passes."""
     from ..pipeline import run_passes  # which calls this
 
-    graph = _without_copies(run_passes(body_of(loop), inside=True))
+    graph = _without_copies(run_passes(body_of(loop), device=device, inside=True))
     return with_body(builder, loop, split_products(graph, returned=True))
 
 

@@ -43,6 +43,8 @@ __all__ = ["complex_parts", "is_done_by_parts"]
 _VIEWS = frozenset({"reshape", "squeeze", "unsqueeze", "permute", "expand", "slice"})
 #: Others, besides those of which there are rules.
 _OTHERS = frozenset({"cast", "where", "full", "sum", "complex_of_parts", "matmul"})
+#: Those that put elements of operands together.
+_JOINS = frozenset({"cat", "pad", "slice_scatter", "diagonal_scatter"})
 #: Matrix products of so few terms (half of them, unless there are many columns) are sums of these, which kernels add up
 #: together with what comes before and after.
 MOST_TERMS, MANY_COLUMNS = 4, 16
@@ -84,7 +86,7 @@ def is_done_by_parts(value: Value) -> bool:
         return False
     if name in TO_REAL:
         real = next(d.to_real for d in given if d.is_complex)
-    elif name in OF_PARTS or name in _OTHERS or name in _VIEWS:
+    elif name in OF_PARTS or name in (*_OTHERS, *_JOINS, *_VIEWS):
         real = kind.to_real
         if not kind.is_complex:  # a cast to real numbers
             return False
@@ -92,7 +94,7 @@ def is_done_by_parts(value: Value) -> bool:
         return False
     if name == "pow" and not whole_power(value.operands):
         return False
-    if name == "full" and is_symbolic(value.attributes["value"]):
+    if name in ("full", "pad") and is_symbolic(value.attributes["value"]):
         return False
     return real.short in ("f32", "f64") and all(
         d.to_real is real or name == "cast" or (not d.is_floating_point and not d.is_complex)
@@ -199,6 +201,8 @@ class _Splitter(Rewriter):
             return self._each(lambda x: self.write("cast", (x,), line, dtype=real), given[0])
         if name == "matmul":
             return self._product(value, *given)
+        if name in _JOINS:
+            return self._joined(value, given)
         if name in _VIEWS or name == "sum":
             return self._each(lambda x: self._viewed(value, x, r), given[0])
         rule: Callable[..., Any] = OF_PARTS.get(name) or TO_REAL[name]
@@ -207,6 +211,18 @@ class _Splitter(Rewriter):
     def _each(self, function: Callable[[Value], Value], x: Parts) -> Parts:
         """A function of both parts, numbers left as they are."""
         real, imaginary = (function(p) if isinstance(p, Value) else p for p in x)
+        return real, imaginary
+
+    def _joined(self, value: Value, given: list[Parts]) -> Parts:
+        """What puts elements together, done with either part of them."""
+        assert value.op is not None
+        found = zip(value.value_operands, given, strict=True)
+        parts = zip(*(self._of_shape(x, part) for x, part in found), strict=True)
+        number = complex(value.attributes.get("value", 0))
+        real, imaginary = (
+            self.write(value.op, xs, value.line, **_around(value, around))
+            for xs, around in zip(parts, (number.real, number.imag), strict=True)
+        )
         return real, imaginary
 
     def _product(self, value: Value, x: Parts, y: Parts) -> Parts:
@@ -308,6 +324,12 @@ class _Splitter(Rewriter):
             )
             found.append(self.write("squeeze", (one,), line, dims=(ndim - 1,)))
         return found[0], found[1]
+
+
+def _around(value: Value, number: float) -> dict[str, Any]:
+    """The attributes, with another number around what is padded."""
+    found = dict(value.attributes)
+    return {**found, "value": number} if "value" in found else found
 
 
 def _settled(x: Operand, name: str) -> Operand:

@@ -68,7 +68,7 @@ class Piece:
     place: Place
     operand: int | None = None
     part: Place = Place()
-    number: Scalar | complex = 0
+    number: Scalar = 0
     late: bool = False
     ground: bool = False
 
@@ -81,7 +81,7 @@ def sliced(starts: Shape, counts: Shape) -> Place:
 
 def is_move(value: Value) -> bool:
     """Does an op move elements into memory of its own?"""
-    return value.op in _PIECES
+    return value.op in _PIECES and (value.op is complex_join or not value.spec.dtype.is_complex)
 
 
 def pieces_of(value: Value) -> list[Piece]:
@@ -148,9 +148,8 @@ def _inside(value: Value) -> Piece:
     return Piece(sliced(starts, value.value_operands[0].spec.shape), 0)
 
 
-def _number_around(value: Value) -> Scalar | complex:
-    number = convert_scalar(value.attributes["value"], value.spec.dtype)
-    return complex(number) if value.spec.dtype.is_complex else as_number(number)
+def _number_around(value: Value) -> Scalar:
+    return as_number(convert_scalar(value.attributes["value"], value.spec.dtype))
 
 
 def _slice_scatter(value: Value) -> list[Piece]:

@@ -130,9 +130,11 @@ def is_native(value: Value) -> bool:
     """Can a native loop compute this?"""
     if isinstance(value.op, RandomSource):
         return value.spec.dtype.short in value.op.scalars
+    if is_done_by_parts(value) or copies_pairs(value):
+        return True
     if isinstance(value.op, Movement):
         return value.op.is_view or is_move(value)
-    if scatters(value) or goes_along(value) or copies_pairs(value) or is_done_by_parts(value):
+    if scatters(value) or goes_along(value):
         return True
     if isinstance(value.op, Contraction) and value.op.name == "matmul":
         return value.spec.dtype.short in ("f32", "f64")
