@@ -237,6 +237,21 @@ def test_matrix_products(dtype, left, right):
         assert not host_ops(compiled)
 
 
+@pytest.mark.parametrize(
+    ("left", "right"), [((4, 2), (2, 5)), ((4, 3), (3, 20)), ((30, 20), (20, 9))]
+)
+def test_products_of_special_numbers_are_no_numbers_where_a_library_s_are(left, right):
+    compiled = tj.compile(lambda a, b: a @ b, strict=True)
+    for seed in range(10):
+        make = _numbers(tj.complex64, seed)
+        a, b = make(*left), make(*right)
+        for _ in range(2):
+            found = compiled(a, b)
+        sides = [tj.view_as_real(x).numpy() for x in (found, a @ b)]
+        for kind in (np.isnan, np.isposinf, np.isneginf):
+            np.testing.assert_array_equal(*map(kind, sides))
+
+
 def test_gates_on_a_state():
     """A 2 x 2 matrix on one dimension of a state after the other, as quantum circuits are simulated."""
 

@@ -199,8 +199,10 @@ class _Splitter(Rewriter):
         given = [self._operand(_settled(x, name), mapping, r) for x in value.operands]
         if name == "cast":
             return self._each(lambda x: self.write("cast", (x,), line, dtype=real), given[0])
-        if name == "matmul":
-            return self._product(value, *given)
+        if (
+            name == "matmul"
+        ):  # a library multiplies by one at the end, so that parts spoil each other
+            return OF_PARTS["mul"](r, self._product(value, *given), (1.0, 0.0))
         if name in _JOINS:
             return self._joined(value, given)
         if name in _VIEWS or name == "sum":
