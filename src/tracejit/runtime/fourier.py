@@ -24,8 +24,6 @@ __all__ = ["Transform", "constants_address", "has_kernel", "is_many"]
 #: Most elements of rows that have a lane each though they would fill the lanes, of rows and columns that have one, and
 #: of other rows.
 _FEW, _MOST_ACROSS, _MOST = 1 << 7, 1 << 10, 1 << 14
-#: Transforms whose constants programs read.
-_kept: list[Transform] = []
 #: Elements of rows that are worth a hand-over to another thread.
 _GRAIN = 1 << 13
 
@@ -128,21 +126,23 @@ class Transform:
         return 1 << (max(1, _GRAIN // work) - 1).bit_length()
 
 
-@cache
-def constants_address(
-    mode: str, kind: str, n: str, scale: str, inverse: str, columns: str, many: str, which: str
-) -> int:
-    """Where the numbers (0) or the words (1) are that a kernel reads, given `Transform.words`. They stay there.
+def constants_address(*words: str) -> int:
+    """Where the numbers (0) or the words (1) are that a kernel reads, behind `Transform.words`. They stay there.
 
     >>> of = Transform("complex", "f32", 4, False, 1.0, False, False)
     >>> vector_machine() is None or constants_address(*of.words(), "0") == constants_address(*of.words(), "0")
     True
     """
-    flags = (flag == "1" for flag in (inverse, columns, many))
-    backwards, *rest = flags
-    of = Transform(mode, kind, int(n), backwards, float.fromhex(scale), *rest)
-    _kept.append(of)
-    return address_of(of.constants[int(which)])
+    return address_of(_lasting(*words[:-1]).constants[int(words[-1])])
+
+
+@cache
+def _lasting(
+    mode: str, kind: str, n: str, scale: str, inverse: str, columns: str, many: str
+) -> Transform:
+    """The transform of some words, whose constants programs read: it is never let go of."""
+    flags = (flag == "1" for flag in (columns, many))
+    return Transform(mode, kind, int(n), inverse == "1", float.fromhex(scale), *flags)
 
 
 @cache

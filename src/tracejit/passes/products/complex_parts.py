@@ -45,6 +45,7 @@ _VIEWS = frozenset({"reshape", "squeeze", "unsqueeze", "permute", "expand", "sli
 _OTHERS = frozenset({"cast", "where", "full", "sum", "complex_of_parts", "matmul"})
 #: Those that put elements of operands together.
 _JOINS = frozenset({"cat", "pad", "slice_scatter", "diagonal_scatter"})
+_WRITTEN_HERE = _VIEWS | _OTHERS | _JOINS
 #: Matrix products of so few terms (half of them, unless there are many columns) are sums of these, which kernels add up
 #: together with what comes before and after.
 MOST_TERMS, MANY_COLUMNS = 4, 16
@@ -86,7 +87,7 @@ def is_done_by_parts(value: Value) -> bool:
         return False
     if name in TO_REAL:
         real = next(d.to_real for d in given if d.is_complex)
-    elif name in OF_PARTS or name in (*_OTHERS, *_JOINS, *_VIEWS):
+    elif name in OF_PARTS or name in _WRITTEN_HERE:
         real = kind.to_real
         if not kind.is_complex:  # a cast to real numbers
             return False
@@ -114,16 +115,13 @@ def _worth_while(graph: Graph) -> set[Value]:
             users.setdefault(x, []).append(value)
     kept = {*graph.outputs, *(g.value for g in graph.guards)}
     found = {v for v in graph.values if is_done_by_parts(v)}
-    passed = _VIEWS | {"full"}
-    for value in reversed(
-        list(graph.values)
-    ):  # views of what stays whole, or that somebody needs whole, do
-        if value in found and _name(value) in passed:
-            whole = value in kept or not all(u in found for u in users.get(value, ()))
-            if whole:
-                found.discard(value)
+    # Views of what stays whole, or that somebody needs whole, stay whole, and so do numbers everywhere.
+    for value in reversed(list(graph.values)):
+        needed = value in kept or not found.issuperset(users.get(value, ()))
+        if needed and _name(value) in (*_VIEWS, "full"):
+            found.discard(value)
     for value in graph.values:
-        if value in found and _name(value) in _VIEWS and value.value_operands[0] not in found:
+        if _name(value) in _VIEWS and value.value_operands[0] not in found:
             found.discard(value)
     parts = _connected(graph, found)
     return {v for part in parts if any(_name(v) not in _MOVES for v in part) for v in part}
@@ -199,9 +197,8 @@ class _Splitter(Rewriter):
         given = [self._operand(_settled(x, name), mapping, r) for x in value.operands]
         if name == "cast":
             return self._each(lambda x: self.write("cast", (x,), line, dtype=real), given[0])
-        if (
-            name == "matmul"
-        ):  # a library multiplies by one at the end, so that parts spoil each other
+        if name == "matmul":
+            # A library multiplies by one at the end, so that parts spoil each other.
             return OF_PARTS["mul"](r, self._product(value, *given), (1.0, 0.0))
         if name in _JOINS:
             return self._joined(value, given)
@@ -260,7 +257,7 @@ class _Splitter(Rewriter):
         return total
 
     def _one(self, x: Value, dim: int, place: int, line: Any) -> Value:
-        """A row or a column."""
+        """One place along a dimension."""
         starts, counts = [0] * x.spec.ndim, list(x.spec.shape)
         starts[dim], counts[dim] = place, 1
         steps = (1,) * x.spec.ndim
@@ -313,19 +310,12 @@ class _Splitter(Rewriter):
 
     def _of_pairs(self, pairs: Value, line: Any) -> Parts:
         """The parts that lie along the last dimension."""
-        ndim, shape = pairs.spec.ndim, pairs.spec.shape
-        found: list[Value] = []
-        for number in (0, 1):
-            one = self.write(
-                "slice",
-                (pairs,),
-                line,
-                starts=(*[0] * (ndim - 1), number),
-                counts=(*shape[:-1], 1),
-                steps=(1,) * ndim,
-            )
-            found.append(self.write("squeeze", (one,), line, dims=(ndim - 1,)))
-        return found[0], found[1]
+        last = (pairs.spec.ndim - 1,)
+        real, imaginary = (
+            self.write("squeeze", (self._one(pairs, -1, which, line),), line, dims=last)
+            for which in (0, 1)
+        )
+        return real, imaginary
 
 
 def _around(value: Value, number: float) -> dict[str, Any]:

@@ -130,8 +130,5 @@ def _room(planner: Planner, value: Value, nbytes: Any) -> tuple[int, int]:
     """Memory until the value is computed."""
     owner = (value, "spectrum")
     offset = planner.arena.take(nbytes, owner)
-    if planner.held is None:
-        planner.arena.give(owner)
-    else:
-        planner.held.append(owner)
+    planner.release(owner)
     return planner.argument(Slot("arena", 0, offset), 0)

@@ -234,10 +234,14 @@ class Planner:
             most = for_workers(self.arena.workers) if function.is_per_worker else 0
             self.items.append(Step(here, given, (-1, function.extent), grain, flags | most))
         for key in temporary:
-            if self.held is None:
-                self.arena.give((owner, key))
-            else:
-                self.held.append((owner, key))
+            self.release((owner, key))
+
+    def release(self, owner: Any) -> None:
+        """Memory of an owner is free from the next step on, or behind the run of steps that is being planned."""
+        if self.held is None:
+            self.arena.give(owner)
+        else:
+            self.held.append(owner)
 
     def parameter(
         self, group: Group | Value, parameter: Pointer | Number | Scratch, temporary: dict[str, int]

@@ -68,10 +68,7 @@ class Scratch:
         key = (value, "scratch")
         offset = planner.arena.take(self.workers * self.each, key)
         self.word = planner.argument(Slot("arena", 0, offset), 0)
-        if planner.held is None:
-            planner.arena.give(key)
-        else:
-            planner.held.append(key)
+        planner.release(key)
 
 
 def weight_places(weight: Value, layout: Layout) -> list[Any]:

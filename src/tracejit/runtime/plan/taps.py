@@ -189,10 +189,7 @@ def _many(planner: Planner, value: Value, seen: Seen) -> None:
     planner.items.append(
         tap_step(op.name, dtype.short, words, work, moved_by(value), scratch.workers, planner.ahead)
     )
-    if planner.held is None:
-        planner.arena.give((value, "memory"))
-    else:
-        planner.held.append((value, "memory"))
+    planner.release((value, "memory"))
 
 
 def _memory(
