@@ -176,35 +176,37 @@ def _constants(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Numbers (the sign, the scale, roots of unity) and words (radix, steps and stride of each stage, and more)."""
     sign = 1 if inverse else -1
-    numbers: list[Any] = [np.array([sign, scale])]
-    if across:
-        words, roots = _stages(length, sign)
-        numbers += roots
-        words.append(sum(map(len, roots)))
-    else:
-        lanes = _lanes(kind)
-        wide = _wide(length, lanes)
-        steps = length // wide
-        words, roots = _stages(steps, sign)
-        more_words, more_roots = _stages(wide, sign)
-        words += more_words
-        between = np.zeros((steps, 2, lanes))
-        turns = np.arange(steps)[:, None] * np.arange(wide)
-        between[:, :, :wide] = _roots(sign * turns, length).swapaxes(1, 2)
-        numbers += [*roots, between.ravel()]
+    words, roots = (_across if across else _along)(length, n, sign, _lanes(kind))
+    numbers = np.concatenate([np.array([sign, scale]), *roots])
+    return numbers.astype(f"f{int(kind[1:]) // 8}"), np.array(words, np.int64)
+
+
+def _across(length: int, n: int, sign: int, lanes: int) -> tuple[list[int], list[np.ndarray]]:
+    """Words and roots of unity where each row has a lane; the last word is how many numbers the stages' roots are."""
+    words, roots = _stages(length, sign)
+    words.append(sum(map(len, roots)))
+    return words, [*roots, *([] if n == length else [_of_real_rows(length, n, sign).ravel()])]
+
+
+def _along(length: int, n: int, sign: int, lanes: int) -> tuple[list[int], list[np.ndarray]]:
+    """Words and roots of unity where the elements of a row fill the lanes."""
+    wide = _wide(length, lanes)
+    steps = length // wide
+    words, roots = _stages(steps, sign)
+    more_words, more_roots = _stages(wide, sign)
+    between = np.zeros((steps, 2, lanes))
+    turns = np.arange(steps)[:, None] * np.arange(wide)
+    between[:, :, :wide] = _roots(sign * turns, length).swapaxes(1, 2)
+    own = np.zeros((2, (length + lanes) // lanes * lanes))
     if n != length:
-        own = _roots(sign * np.arange(length + 1), n)
-        own = sign * np.stack([-own[:, 1], own[:, 0]], -1)
-    else:
-        own = np.zeros((length + 1, 2))
-    if not across:
-        room = (length + lanes) // lanes * lanes
-        padded = np.zeros((2, room))
-        padded[:, : length + 1] = own.T
-        numbers += [padded.ravel(), *more_roots]
-    elif n != length:
-        numbers.append(own.ravel())
-    return np.concatenate(numbers).astype(f"f{int(kind[1:]) // 8}"), np.array(words, np.int64)
+        own[:, : length + 1] = _of_real_rows(length, n, sign).T
+    return words + more_words, [*roots, between.ravel(), own.ravel(), *more_roots]
+
+
+def _of_real_rows(length: int, n: int, sign: int) -> np.ndarray:
+    """What tells apart, or puts together, even and odd elements of real rows, for each frequency."""
+    own = _roots(sign * np.arange(length + 1), n)
+    return sign * np.stack([-own[:, 1], own[:, 0]], -1)
 
 
 def _stages(n: int, sign: int) -> tuple[list[int], list[np.ndarray]]:
