@@ -2,18 +2,17 @@
 
 Kernels whose loops the lowering printed as vector code get the few passes that such code needs. All others get one
 pipeline, chosen by measurement: level 2 with the loop vectoriser and without the SLP vectoriser, which costs a fifth
-of the optimisation time and has nothing to find in loops. With AVX-512, code generation is quick for most kernels: it
-skips the code generator's own loop optimisations (`optnone` after the passes have run), which halves its time and
-costs 0-10 % of speed. Short kernels that evaluate elementary functions keep them, because holding the polynomials'
-coefficients in registers gains 3-30 % there (behind the program where `prepared` made them), and so do kernels
-that take vectors of narrow numbers apart and everything under `thorough=True`. Nothing process-wide is set: the vector
-width is an attribute of our functions, so a user's own Numba code compiles as before.
+of the optimisation time and has nothing to find in loops. With AVX-512, code generation is quick for most kernels
+(`quick`): it skips the code generator's own loop optimisations, which takes half its time or less and costs 0-10 % of
+speed. Short kernels that evaluate elementary functions keep them, because holding the polynomials' coefficients in
+registers gains 3-30 % there (behind the program where `prepared` made them), and so do kernels that take vectors of
+narrow numbers apart and everything under `thorough=True`. A user's own Numba code compiles as before: the vector width
+is an attribute of our functions, and what is set for all of the process concerns machines of level 0.
 """
 
 from __future__ import annotations
 
 import platform
-import re
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import lru_cache
@@ -28,6 +27,7 @@ from tracejit.codegen.llvm_threads import (
 )
 from tracejit.codegen.lower.lower import LoweredKernel, lower_kernel
 from tracejit.codegen.lower.reference import as_python, compile_with_numba
+from tracejit.codegen.quick import quick_machine
 from tracejit.codegen.replaceable import made_replaceable, packed
 from tracejit.locks import awaited_rlock, renewed_lock
 
@@ -68,67 +68,22 @@ class Compilations:
 
 
 COMPILATIONS = Compilations()
-#: A bit of what kernels are made of: a loop over vectors, the rest under a mask, products, comparisons, a sum.
+#: A bit of what kernels are made of: rows, a sum of each, elementary functions.
 _REHEARSED = """
-declare <16 x float> @llvm.masked.load.v16f32.p0(ptr, i32, <16 x i1>, <16 x float>)
-declare void @llvm.masked.store.v16f32.p0(<16 x float>, ptr, i32, <16 x i1>)
-declare <16 x float> @llvm.fma.v16f32(<16 x float>, <16 x float>, <16 x float>)
-declare float @llvm.vector.reduce.fadd.v16f32(float, <16 x float>)
-declare <16 x i32> @llvm.stepvector.v16i32()
-
-define internal <16 x float> @term(<16 x float> %x) alwaysinline {
-  %bits = bitcast <16 x float> %x to <16 x i32>
-  %scaled = shl <16 x i32> %bits, splat (i32 1)
-  %moved = add <16 x i32> %scaled, splat (i32 8388608)
-  %power = bitcast <16 x i32> %moved to <16 x float>
-  %p = call <16 x float> @llvm.fma.v16f32(<16 x float> %x, <16 x float> %power, <16 x float> splat (float 0.5))
-  %q = call <16 x float> @llvm.fma.v16f32(<16 x float> %p, <16 x float> %x, <16 x float> splat (float 1.5))
-  %r = fdiv <16 x float> %q, %power
-  %large = fcmp ogt <16 x float> %x, splat (float 88.0)
-  %y = select <16 x i1> %large, <16 x float> %x, <16 x float> %r
-  ret <16 x float> %y
-}
-
-define i32 @rehearsed(ptr %args, i64 %lo, i64 %hi, i64 %worker) nounwind {
-  %slot = alloca <16 x float>
-  store <16 x float> zeroinitializer, ptr %slot
-  %x = load ptr, ptr %args
-  br label %loop
-loop:
-  %i = phi i64 [ %lo, %0 ], [ %next, %loop ]
-  %at = getelementptr float, ptr %x, i64 %i
-  %v = load <16 x float>, ptr %at, align 4
-  %y = call <16 x float> @term(<16 x float> %v)
-  store <16 x float> %y, ptr %at, align 4
-  %s = load <16 x float>, ptr %slot
-  %t = fadd <16 x float> %s, %y
-  store <16 x float> %t, ptr %slot
-  %next = add nsw i64 %i, 16
-  %more = icmp slt i64 %next, %hi
-  br i1 %more, label %loop, label %rest
-rest:
-  %n = trunc i64 %next to i32
-  %a = insertelement <16 x i32> poison, i32 %n, i64 0
-  %b = shufflevector <16 x i32> %a, <16 x i32> poison, <16 x i32> zeroinitializer
-  %counted = call <16 x i32> @llvm.stepvector.v16i32()
-  %mask = icmp slt <16 x i32> %counted, %b
-  %w = call <16 x float> @llvm.masked.load.v16f32.p0(ptr %x, i32 4, <16 x i1> %mask, <16 x float> zeroinitializer)
-  %z = call <16 x float> @term(<16 x float> %w)
-  call void @llvm.masked.store.v16f32.p0(<16 x float> %z, ptr %x, i32 4, <16 x i1> %mask)
-  %sum = call float @llvm.vector.reduce.fadd.v16f32(float 0.0, <16 x float> %z)
-  %code = fptosi float %sum to i32
-  ret i32 %code
-}
+def rehearsed(
+    n: "i64", scale: "f64", x: "f32*", kept: "f32*", out: "f32*", lo: "i64", hi: "i64", worker: "i64"
+) -> "i32":
+    for row in range(lo, hi):
+        v1 = kept[row]
+        total = float32(0)
+        for i in range(n):
+            v2 = exp_f32((x[row * n + i] - v1) * float32(scale))
+            out[row * n + i] = v2
+            total += v2
+        kept[row] = float32(1.0) / sqrt_f32(total)
+    return 0
 """
 _lock = awaited_rlock(3)
-
-#: A vector of narrow numbers that come from several places, or in another order; one number spread over it is none.
-_NARROW = r"<\d+ x (?:i1|i8|i16|half|bfloat)> "
-_APART = re.compile(
-    rf"= (?:shufflevector {_NARROW}(?!.*<\d+ x i32> zeroinitializer$)"
-    rf"|(?:insert|extract)element {_NARROW}.*, i64 [1-9]\d*$)",
-    re.MULTILINE,
-)
 
 
 def compiler_lock() -> Any:
@@ -184,7 +139,6 @@ def _finish(module: binding.ModuleRef, machine: Any, written_out: bool = False) 
     passes.add_sroa_pass()
     passes.add_simplify_cfg_pass()
     if not written_out:
-        passes.add_instruction_combine_pass()
         passes.add_new_gvn_pass()
         passes.add_instruction_combine_pass()
     run_passes(passes, module, builder)
@@ -202,13 +156,12 @@ def _optimize(module: binding.ModuleRef, machine: Any) -> None:
 
 def _module(
     source: str, entry: str, noalias: bool, thorough: bool, made: Compiler
-) -> binding.ModuleRef:
-    """The optimised module, marked for quick code generation unless that is to be thorough."""
+) -> tuple[Any, binding.ModuleRef]:
+    """The machine that makes its code, which is quick unless that is to be thorough, and the optimised module."""
     lowered = _lower(source, entry, noalias, _widening())
     module = _optimized(lowered.widened, lowered.text, made)
-    if not (thorough or lowered.short_mathematics):
-        _hasten_if_possible(module)
-    return module
+    quick = not (thorough or lowered.short_mathematics)
+    return _machine(made, module, quick)[0], module
 
 
 def _optimized(
@@ -223,29 +176,10 @@ def _optimized(
     return module
 
 
-def _hasten_if_possible(module: binding.ModuleRef) -> bool:
-    """Mark an optimised module for quick code generation; False where that has to be careful."""
-    if not _can_hasten(module):
-        return False
-    _hasten(module)
-    return True
-
-
-def _can_hasten(module: binding.ModuleRef) -> bool:
-    """May code generation of an optimised module be quick?
-
-    Quick code generation of LLVM 22 ends the process (a failed assertion) for many kernels where the host has no
-    AVX-512, and everywhere for some that take vectors apart: 16-bit numbers seven steps from one another, truth values
-    of narrow rows. Decision 0034 has what was tried.
-    """
-    return _widening() == 512 and _APART.search(str(module)) is None
-
-
-def _hasten(module: binding.ModuleRef) -> None:
-    for function in module.functions:
-        if not function.is_declaration:
-            function.add_function_attribute("noinline")
-            function.add_function_attribute("optnone")
+def _machine(made: Compiler, module: binding.ModuleRef, quick: bool) -> tuple[Any, bool]:
+    """The machine that makes code of an optimised module, and whether that is quick, as it is wanted to be."""
+    machine = quick_machine(made, module) if quick and _widening() == 512 else None
+    return machine or made.machine, machine is not None
 
 
 def object_code(module_text: str) -> bytes:
@@ -265,13 +199,12 @@ def vector_code(module_text: str) -> bytes:
     True
     """
     with compiler() as made:
-        return emit_object(made.machine, _vectors(module_text, made))
+        return emit_object(*_vectors(module_text, made))
 
 
-def _vectors(text: str, made: Compiler) -> binding.ModuleRef:
+def _vectors(text: str, made: Compiler) -> tuple[Any, binding.ModuleRef]:
     module = _optimized(True, text, made, written_out=True)
-    _hasten_if_possible(module)
-    return module
+    return _machine(made, module, True)[0], module
 
 
 def compile_source(
@@ -294,7 +227,7 @@ def compile_source(
     True
     """
     with compiler() as made:
-        return emit_object(made.machine, _module(source, entry, noalias, thorough, made))
+        return emit_object(*_module(source, entry, noalias, thorough, made))
 
 
 def prepared(source: str, entry: str, *, thorough: bool = False) -> Callable[[], bytes]:
@@ -324,9 +257,9 @@ def prepared(source: str, entry: str, *, thorough: bool = False) -> Callable[[],
     def compile_now() -> bytes:
         with compiler() as made:
             module = _optimized(lowered.widened, text, made)
-            hastens = quick and _hasten_if_possible(module)
-            code = emit_object(made.machine, module)
-            return packed(code, lowered.text) if first and hastens else code
+            machine, hastened = _machine(made, module, quick)
+            code = emit_object(machine, module)
+            return packed(code, lowered.text) if first and hastened else code
 
     return compile_now
 
@@ -348,7 +281,8 @@ def assembly_of(module_text: str) -> str:
     True
     """
     with compiler() as made:
-        return str(made.machine.emit_assembly(_vectors(module_text, made)))
+        machine, module = _vectors(module_text, made)
+        return str(machine.emit_assembly(module))
 
 
 def rehearse(threads: int = 2) -> None:
@@ -356,12 +290,13 @@ def rehearse(threads: int = 2) -> None:
 
     >>> rehearse(1)
     """
+    text = _lower(_REHEARSED, "rehearsed", True, _widening()).text
     with ExitStack() as stack:
         for made in [stack.enter_context(compiler()) for _ in range(threads)]:
-            module = made.parse(_REHEARSED)
+            module = made.parse(text)
             _finish(module, made.machine)
-            _hasten(module)
-            emit_object(made.machine, module)
+            machine, _ = _machine(made, module, True)
+            emit_object(machine, module)
 
 
 def assembly(source: str, entry: str, *, noalias: bool = True, thorough: bool = False) -> str:
@@ -377,8 +312,8 @@ def assembly(source: str, entry: str, *, noalias: bool = True, thorough: bool = 
     True
     """
     with compiler() as made:
-        module = _module(source, entry, noalias, thorough, made)
-        return str(made.machine.emit_assembly(module))
+        machine, module = _module(source, entry, noalias, thorough, made)
+        return str(machine.emit_assembly(module))
 
 
 def llvm_ir(source: str, entry: str, optimized: bool = True, *, noalias: bool = True) -> str:
@@ -396,4 +331,4 @@ def llvm_ir(source: str, entry: str, optimized: bool = True, *, noalias: bool = 
     if not optimized:
         return _lower(source, entry, noalias, widening=0).text
     with compiler() as made:
-        return str(_module(source, entry, noalias, thorough=True, made=made))
+        return str(_module(source, entry, noalias, thorough=True, made=made)[1])

@@ -31,6 +31,13 @@ class Compiler:
             True  # by the process: at its end llvmlite can no longer dispose of it
         )
         self.machine = target_machine()
+        self._others: dict[int, Any] = {}
+
+    def at_level(self, level: int) -> Any:
+        """A machine for another level of code generation."""
+        if level not in self._others:
+            self._others[level] = target_machine(level)
+        return self._others[level]
 
     def parse(self, text: str) -> Any:
         """The module that ``text`` is, for this machine."""
@@ -61,8 +68,8 @@ def compiler() -> Iterator[Compiler]:
             _free.append(found)
 
 
-def target_machine() -> Any:
-    """A machine that makes code for this CPU.
+def target_machine(level: int = 2) -> Any:
+    """A machine that makes code for this CPU, at a level of code generation.
 
     >>> target_machine().triple == target_machine().triple
     True
@@ -73,7 +80,7 @@ def target_machine() -> Any:
     llvm.initialize_native_asmprinter()
     cpu, features = host()
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=cpu, features=features, opt=2, reloc="pic", codemodel="default"
+        cpu=cpu, features=features, opt=level, reloc="pic", codemodel="default"
     )
 
 

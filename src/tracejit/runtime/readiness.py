@@ -6,6 +6,7 @@ import sys
 from contextlib import suppress
 from functools import lru_cache
 
+from ..codegen.quick import allow_options
 from .ahead import under_way
 from .behind import worker
 from .eager import strided
@@ -30,8 +31,11 @@ def _prepare_runtime() -> None:
     if not stored():
         from ..codegen import llvm  # noqa: F401
 
-    with short_turns():  # this thread needs the lock often and not for long
-        prepare()
+    try:
+        with short_turns():  # this thread needs the lock often and not for long
+            prepare()
+    finally:
+        allow_options()
 
 
 def _rehearse() -> None:
