@@ -8,6 +8,7 @@ import pytest
 import tracejit as tj
 from compiled_tools import host_ops, pool_of
 from ir_graphs import assert_same_bits
+from tracejit.ops.exponential_sums import sums_after, sums_before
 from tracejit.runtime.machine_code.kernels import COUNTS
 
 INF, NAN = float("inf"), float("nan")
@@ -148,3 +149,75 @@ def test_inside_a_loop_that_is_rolled():
         found = compiled(x)
     np.testing.assert_allclose(found.numpy(), f(x).numpy(), 1e-5, 1e-5)
     assert not host_ops(compiled)
+
+
+def _weighted(a, x, top, dim, after):
+    """The sums by their definition, in long double precision: element by element, each with all others."""
+    a, x, top = (np.moveaxis(v.double().numpy().astype(np.longdouble), dim, 0) for v in (a, x, top))
+    found = np.zeros_like(x)
+    for i in range(len(x)):
+        for j in range(i, len(x)) if after else range(i + 1):
+            low, high = (i, j) if after else (j, i)
+            weight = np.where(x[low] == -INF, 0, np.exp(x[low] - top[high]))
+            found[i] += weight * a[j]
+    return np.moveaxis(found, 0, dim)
+
+
+@pytest.mark.filterwarnings("error::tracejit.errors.CompileWarning")
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("op", [sums_after, sums_before], ids=lambda op: op.name)
+@pytest.mark.parametrize("shape", [(1,), (7,), (257,), (300, 3), (3, 5, 18)], ids=str)
+def test_sums_weighted_by_exponentials(shape, op, dtype):
+    """What gradients of running logarithms are made of: one kernel, in any layout."""
+    tolerance = {"float32": 2e-5, "float64": 1e-12, "float16": 2e-2}[dtype]
+    for x in _layouts(_numbers(shape, dtype)):
+        a = _numbers(x.shape, dtype, 1.0)
+        for dim in range(x.ndim):
+            top = tj.logcumsumexp(x, dim)
+            compiled = tj.compile(lambda a, x, top, dim=dim: op(a, x, top, dim=dim), strict=True)
+            want = _weighted(a, x, top, dim, op is sums_after).astype(np.float64)
+            scale = _weighted(a.abs(), x, top, dim, op is sums_after).astype(np.float64)
+            for found in (op(a, x, top, dim=dim), compiled(a, x, top), compiled(a, x, top)):
+                assert found.spec == x.spec
+                assert (np.abs(found.double().numpy() - want) <= tolerance * (scale + 1)).all()
+            assert not host_ops(compiled)
+
+
+@pytest.mark.parametrize("op", [sums_after, sums_before], ids=lambda op: op.name)
+def test_weighted_sums_of_special_values(op):
+    rows = [
+        [-INF, -INF, 0.0, 1.0, -INF],
+        [-INF, -INF, -INF, -INF, -INF],
+        [0.0, -1000.0, 1000.0, 2000.0, -INF],
+        [0.0, 1.0, NAN, 1.0, 2.0],
+        [1.0, INF, 0.0, INF, 2.0],
+    ]
+    x, a = tj.tensor(rows), tj.tensor([1.0, -0.0, NAN, INF, -2.0]).expand(5, 5)
+    compiled = tj.compile(lambda a, x, top: op(a, x, top, dim=1), strict=True)
+    for weights in (a, tj.ones(5, 5), -tj.ones(5, 5)):
+        top = tj.logcumsumexp(x, 1)
+        want = op(weights, x, top, dim=1)
+        for _ in range(2):
+            np.testing.assert_allclose(
+                compiled(weights, x, top).numpy(), want.numpy(), 1e-6, equal_nan=True
+            )
+        double = op(weights.double(), x.double(), top.double(), dim=1)  # one element after another
+        np.testing.assert_allclose(want.numpy(), double.numpy(), 1e-6, equal_nan=True)
+
+
+def test_gradients_of_gradients():
+    def f(x):
+        y = tj.logcumsumexp(x, 0)
+        (g,) = tj.autograd.grad((y * y).sum(), x, create_graph=True)
+        return (g * g).sum()
+
+    x = _numbers((9, 3), "float64").requires_grad_()
+    assert tj.autograd.gradcheck(f, (x,))
+    values, compiled = _numbers((40, 3), "float32"), tj.compile(f)
+    for _ in range(3):
+        grads = []
+        for function in (f, compiled):
+            x = values.clone().requires_grad_()
+            function(x).backward()
+            grads.append(x.grad.numpy())
+        np.testing.assert_allclose(*grads, 1e-3, 1e-3)

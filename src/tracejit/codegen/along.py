@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from .. import config
@@ -21,12 +21,16 @@ EXTREMES = {"argmax": (">", "maximum"), "argmin": ("<", "minimum")}
 RUNNING = {"cumsum": "+", "cumprod": "*"}
 #: The op that gives the logarithm of the sum of exponentials so far.
 LOG_OF_SUM = "log_cumsum_exp"
+#: The ops that give running sums weighted by exponentials, from either end: what the gradient of the former is made of.
+WEIGHTED_SUMS = frozenset({"sums_after", "sums_before"})
 #: The op that gives the position of the most extreme element so far.
 EXTREME_SO_FAR = "cumextreme_index"
 #: The ops whose result has an element for every element, made of those up to it.
 SO_FAR = frozenset((*RUNNING, LOG_OF_SUM, EXTREME_SO_FAR))
 #: The op that gives the positions of the first few in order.
 LEADING = "first_positions"
+#: The ops that go through one row after the other, however they lie.
+_ROW_BY_ROW = WEIGHTED_SUMS | {LEADING}
 #: Neighbouring rows that share a piece of memory: what is known of each stays in the first-level cache.
 TILE = 256
 #: Fewest neighbouring rows worth that.
@@ -38,8 +42,7 @@ class Walk:
     """The loops: kept axes, then the one gone along, then, where rows lie across it, the one they lie along."""
 
     extents: Shape
-    x: Shape  # strides
-    out: Shape
+    strides: Mapping[str, Shape]  # of the operands by their names, and of ``out``
     along: int
     across: bool
 
@@ -49,23 +52,33 @@ class Walk:
         return tuple(range(self.along))
 
 
-def walk_of(value: Value, out: Layout, x: Layout) -> Walk:
-    """The loops of a value whose operand and result lie like this."""
+def layouts_along(
+    value: Value, out: Layout, layout_of: Callable[[Value], Layout]
+) -> dict[str, Layout]:
+    """How the operands of a value lie, by their names, and how ``out`` does."""
+    assert value.op is not None
+    names = value.op.operands
+    return {**dict(zip(names, map(layout_of, value.value_operands), strict=True)), "out": out}
+
+
+def walk_of(value: Value, layouts: Mapping[str, Layout]) -> Walk:
+    """The loops of a value whose operands, of one shape, and result lie like this."""
     assert value.op is not None
     shape = value.value_operands[0].spec.shape
     finds = value.op.name in EXTREMES
     dim = value.attributes["dims"][0] if finds else value.attributes["dim"]
-    strides = list(out.strides)
+    strides = {name: list(layout.strides) for name, layout in layouts.items()}
     if finds and value.attributes["keepdim"]:
-        strides[dim] = 0
+        strides["out"][dim] = 0
     elif finds:
-        strides.insert(dim, 0)
-    runs = merge_axes(shape, frozenset({dim}), (x.strides, strides))
+        strides["out"].insert(dim, 0)
+    runs = merge_axes(shape, frozenset({dim}), [*strides.values()])
     along = next(n for n, run in enumerate(runs) if dim in run)
     kept = [n for n in range(len(runs)) if n != along]
     extents = [numel([shape[a] for a in run]) for run in runs]
-    inner = [n for n in kept if is_one(x.strides[runs[n][-1]])]
-    across = bool(inner) and not is_one(x.strides[dim]) and value.op.name != LEADING
+    x = strides[value.op.operands[0]]
+    inner = [n for n in kept if is_one(x[runs[n][-1]])]
+    across = bool(inner) and not is_one(x[dim]) and value.op.name not in _ROW_BY_ROW
     if across and not finds:
         across = extents[inner[0]] >= NARROW
     last = inner[:1] if across else []
@@ -73,8 +86,7 @@ def walk_of(value: Value, out: Layout, x: Layout) -> Walk:
     chosen = [runs[n] for n in order]
     return Walk(
         tuple(extents[n] for n in order),
-        tuple(x.strides[run[-1]] for run in chosen),
-        tuple(strides[run[-1]] for run in chosen),
+        {name: tuple(lies[run[-1]] for run in chosen) for name, lies in strides.items()},
         order.index(along),
         across,
     )
@@ -83,9 +95,8 @@ def walk_of(value: Value, out: Layout, x: Layout) -> Walk:
 class AlongWriter:
     """The text of one function, and how the elements of a walk are spelled in it."""
 
-    def __init__(self, value: Value, walk: Walk, out: Layout, x: Layout) -> None:
-        self.value, self.walk = value, walk
-        self.layouts = {"x": x, "out": out}
+    def __init__(self, value: Value, walk: Walk, layouts: Mapping[str, Layout]) -> None:
+        self.value, self.walk, self.layouts = value, walk, layouts
         self.text = Text()
         self.source = value.value_operands[0].spec.dtype
         assert value.op is not None
@@ -101,13 +112,13 @@ class AlongWriter:
         return self.text.parameter(name, "i64", Number(value))
 
     def at(self, name: str, variables: Mapping[int, str]) -> str:
-        """An element of the operand or the result, in memory."""
+        """An element of an operand or the result, in memory."""
         layout = self.layouts[name]
-        dtype = self.source if name == "x" else self.value.spec.dtype
+        dtype = self.value.spec.dtype if name == "out" else self.source
         pointer = Pointer(layout.root, layout.offset * dtype.itemsize, name == "out")
         self.text.parameter(name, scalar.storage_type(dtype) + "*", pointer)
         terms = []
-        for axis, stride in enumerate(self.walk.x if name == "x" else self.walk.out):
+        for axis, stride in enumerate(self.walk.strides[name]):
             if axis not in variables or (not is_symbolic(stride) and stride == 0):
                 continue
             if is_one(stride) and axis == len(self.walk.extents) - 1:
@@ -116,9 +127,9 @@ class AlongWriter:
                 terms.append(f"{variables[axis]} * {self.number(f'{name}_s{axis}', stride)}")
         return f"{name}[{' + '.join(terms) or '0'}]"
 
-    def element(self, variables: Mapping[int, str]) -> str:
-        """An element of the operand in the type it is computed with."""
-        return scalar.load(self.at("x", variables), self.source)
+    def element(self, variables: Mapping[int, str], name: str = "x") -> str:
+        """An element of an operand in the type it is computed with."""
+        return scalar.load(self.at(name, variables), self.source)
 
     def split(self, running: str, axes: Sequence[int], indent: int) -> dict[int, str]:
         """The variables of some axes out of their running number."""

@@ -17,6 +17,19 @@ def _sums_type(a: TensorType, x: TensorType, top: TensorType, *, dim: int) -> Te
     return x
 
 
+#: Exponentials of distances below these are normal numbers in double precision, by themselves and times any in single.
+_FAR, _NEAR = 700, 600
+
+
+def _are_near(x: Array, top: Array) -> bool:
+    """Can sums along the first axis, for results of less than double precision, be taken in that in one go?"""
+    if xp(x) is not np or x.dtype.itemsize > 4 or len(x) < 2:
+        return False
+    with np.errstate(invalid="ignore"):
+        near = np.subtract(top[-1], top[0], dtype=np.float64) < _NEAR
+    return bool(near.all() and np.isfinite(top).all() and (x <= top).all())
+
+
 _SUMS = (Sample(((3, 4), (3, 4), (3, 4)), {"dim": 1}), Sample(((5,), (5,), (5,)), {"dim": 0}))
 
 
@@ -41,6 +54,12 @@ def sums_after(a: Array, x: Array, top: Array, *, dim: int) -> Array:
         return a * _decay(top, x)
     n = xp(x)
     a, x, top = (n.moveaxis(v, dim, 0) for v in (a, x, top))
+    if _are_near(x, top):
+        far = np.subtract(top[0], top, dtype=np.float64)
+        sums = np.cumsum((a * np.exp(far))[::-1], axis=0)[::-1] * np.exp(
+            x - top[0].astype(np.float64)
+        )
+        return np.moveaxis(sums.astype(x.dtype), 0, dim)
     sums = n.empty_like(x)
     total = n.zeros_like(x[0])
     for i in reversed(range(len(x))):
@@ -64,6 +83,10 @@ def sums_before(a: Array, x: Array, top: Array, *, dim: int) -> Array:
         return a * _decay(top, x)
     n = xp(x)
     a, x, top = (n.moveaxis(v, dim, 0) for v in (a, x, top))
+    if _are_near(x, top):
+        first = top[0].astype(np.float64)
+        sums = np.cumsum(a * np.exp(x - first), axis=0) * np.exp(first - top)
+        return np.moveaxis(sums.astype(x.dtype), 0, dim)
     sums = n.empty_like(x)
     for j in range(len(x)):
         before = sums[j - 1] * _decay(top[j], top[j - 1]) if j else 0
@@ -86,10 +109,6 @@ def log_cumsum_exp(x: Array, *, dim: int) -> Array:
     else:
         found = accumulated_along(xp(x).logaddexp, terms, dim)
     return found.astype(x.dtype, copy=False)
-
-
-#: Exponentials of distances below this are normal numbers in double precision.
-_FAR = 700
 
 
 def _running_logs(x: Array, dim: int) -> Array:

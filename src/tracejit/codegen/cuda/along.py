@@ -22,8 +22,10 @@ from ..along import (
     LEADING,
     LOG_OF_SUM,
     RUNNING,
+    WEIGHTED_SUMS,
     AlongWriter,
     Walk,
+    layouts_along,
     walk_of,
 )
 from ..cpu.along import goes_along
@@ -38,6 +40,8 @@ __all__ = ["goes_along_on_a_device", "write_device_along"]
 
 #: Threads that should have something to do, and the shortest part of a row that is worth further passes.
 ENOUGH_THREADS, SHORTEST = 1 << 16, 1024
+#: What is left to the host.
+_HOST_ONLY = WEIGHTED_SUMS | {LEADING, LOG_OF_SUM}
 #: Longest row of a single thread.
 SHORT = 16
 #: Elements that each thread of a warp asks for before the first is needed.
@@ -52,7 +56,7 @@ def goes_along_on_a_device(value: Value) -> bool:
     >>> goes_along_on_a_device(graph.outputs[0])
     True
     """
-    return goes_along(value) and value.op is not None and value.op.name not in (LEADING, LOG_OF_SUM)
+    return goes_along(value) and value.op is not None and value.op.name not in _HOST_ONLY
 
 
 def write_device_along(
@@ -68,12 +72,12 @@ def write_device_along(
     >>> launch.name, launch.grid
     ('k_argmax', 1)
     """
-    x = layout_of(value.value_operands[0])
     assert value.op is not None
-    walk, name = walk_of(value, out, x), f"k_{value.op.name}"
+    layouts = layouts_along(value, out, layout_of)
+    walk, name = walk_of(value, layouts), f"k_{value.op.name}"
 
     def printer() -> _Printer:
-        return _Printer(value, walk, out, x)
+        return _Printer(value, walk, layouts)
 
     finds, parts = value.op.name in EXTREMES, printer().parts
     if parts == 1:
@@ -90,8 +94,8 @@ class _Printer(AlongWriter):
 
     text: DeviceText
 
-    def __init__(self, value: Value, walk: Walk, out: Layout, x: Layout) -> None:
-        super().__init__(value, walk, out, x)
+    def __init__(self, value: Value, walk: Walk, layouts: Mapping[str, Layout]) -> None:
+        super().__init__(value, walk, layouts)
         self.text = DeviceText()
         self.finds = self.op in EXTREMES
         self.axes = (*walk.outer, walk.along + 1) if walk.across else walk.outer
