@@ -121,6 +121,9 @@ def places_among(sequence: Array, values: Array, right: bool) -> Array:
     found = _search[0](sequence, values, right) if _search else None
     if found is not None:
         return found
+    last = sequence[..., -1:]
+    if not ((sequence[..., :-1] <= sequence[..., 1:]).all() and (last == last).all()):
+        return _by_halves(sequence, values, right)
     side = "right" if right else "left"
     if sequence.ndim == 1:
         return np.asarray(sequence.searchsorted(values, side), np.int64)
@@ -130,6 +133,21 @@ def places_among(sequence: Array, values: Array, right: bool) -> Array:
         for place, row, x in zip(out.reshape(-1, out.shape[-1]), rows, wanted, strict=True):
             place[:] = row.searchsorted(x, side)
     return out
+
+
+def _by_halves(sequence: Array, values: Array, right: bool) -> Array:
+    """Where PyTorch's search ends that looks at elements which are not in order, or not numbers."""
+    length = sequence.shape[-1]
+    rows = sequence.reshape(-1, length)
+    wanted = values.reshape(1 if sequence.ndim == 1 else len(rows), -1)
+    low, high = np.zeros(wanted.shape, np.int64), np.full(wanted.shape, length, np.int64)
+    for _ in range(length.bit_length()):
+        middle = low + ((high - low) >> 1)
+        there = np.take_along_axis(rows, np.minimum(middle, length - 1), 1)
+        behind = there > wanted if right else there >= wanted
+        left = low < high
+        low, high = np.where(left & ~behind, middle + 1, low), np.where(left & behind, middle, high)
+    return low.reshape(values.shape)
 
 
 def set_search(search: Callable[[Array, Array, bool], Array | None]) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...codegen.cpu.along import goes_along, write_along
-from ...codegen.cpu.complex import copies_pairs, write_pairs
+from ...codegen.cpu.alone import Writer, writer_of
 from ...codegen.cpu.kernel import write_kernel
 from ...codegen.cpu.scatter import scatters, write_scatter
 from ...codegen.equal_groups import EqualGroups
@@ -288,10 +287,8 @@ class Planner:
             plan_vector_call(self, value)
         elif scatters(value):
             self.plan_scatter(value)
-        elif goes_along(value):
-            self.plan_whole(value, write_along)
-        elif copies_pairs(value):
-            self.plan_whole(value, write_pairs)
+        elif (write := writer_of(value)) is not None:
+            self.plan_alone(value, write)
         else:
             self.plan_host(value)
 
@@ -301,7 +298,7 @@ class Planner:
             self.place(value)
         self.add_kernel(value, write_scatter(value, self.layouts(value), self.layouts), COARSE)
 
-    def plan_whole(self, value: Value, write: Callable[..., KernelCode]) -> None:
+    def plan_alone(self, value: Value, write: Writer) -> None:
         """Compute a value by a kernel of its own."""
         self.place(value)
         self.add_kernel(value, write(value, self.layouts(value), self.layouts))

@@ -6,8 +6,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...codegen.cpu.along import goes_along
-from ...codegen.cpu.complex import copies_pairs
+from ...codegen.cpu.alone import writer_of
 from ...codegen.cpu.scatter import scatters
 from ...ir.graph import Graph, Value
 from ...ir.rules import RULE_OPS
@@ -130,11 +129,11 @@ def is_native(value: Value) -> bool:
     """Can a native loop compute this?"""
     if isinstance(value.op, RandomSource):
         return value.spec.dtype.short in value.op.scalars
-    if is_done_by_parts(value) or copies_pairs(value):
+    if is_done_by_parts(value) or writer_of(value) is not None:
         return True
     if isinstance(value.op, Movement):
         return value.op.is_view or is_move(value)
-    if scatters(value) or goes_along(value):
+    if scatters(value):
         return True
     if isinstance(value.op, Contraction) and value.op.name == "matmul":
         return value.spec.dtype.short in ("f32", "f64")
