@@ -17,8 +17,8 @@ class Modes(threading.local):
     ``autocast`` is the dtype that products take, ``autocast_settings`` what was set of autocast for each device, None
     where that is the default; ``autocast_depth`` counts the blocks around. ``default_device`` is where new tensors are
     made, None for the host. ``anomaly_nan`` says whether a watch that is on, or would be, looks for nan.
-    ``deferral`` is what puts large operations off while a run is recorded. ``unusual`` is None until something that
-    calls differ in is set: what :meth:`note` wrote there.
+    ``walk`` is the backward pass that is going on. ``deferral`` is what puts large operations off while a run is
+    recorded. ``unusual`` is None until something that calls differ in is set: what :meth:`note` wrote there.
     """
 
     grad: bool = True
@@ -28,6 +28,7 @@ class Modes(threading.local):
     deferral: Any = None
     saved_hooks: tuple[Any, ...] = ()
     anomaly: Any = None
+    walk: Any = None
     anomaly_nan: bool = True
     autocast: Any = None
     autocast_settings: Any = None

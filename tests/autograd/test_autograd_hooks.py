@@ -213,3 +213,110 @@ def test_what_a_failed_pass_leaves_in_leaves(alive: bool) -> None:
         tj.autograd.grad(loss, [x, y], retain_graph=True)
     assert len(seen) == 3
     del older
+
+
+def test_tensor_hooks_of_leaves_run_before_those_of_their_nodes():
+    x = leaf(1)
+    node = (x * 1).grad_fn.next_functions[0][0]
+    node.register_prehook(lambda found: (found[0] / 5,))
+    x.register_hook(lambda g: g - 2)
+    x.register_post_accumulate_grad_hook(lambda t: t.grad.add_(0.5) and None)
+    seen = []
+    node.register_hook(lambda into, out: seen.append((into, out[0].item())))
+    (x * 1).sum().backward()
+    assert x.grad.item() == pytest.approx(0.3)
+    assert seen == [((), pytest.approx(0.3))]  # the memory that became ``.grad``
+    (x * 1).sum().backward()
+    assert seen[1] == ((), pytest.approx(-0.2))  # what was added to it
+
+
+def test_hooks_of_a_node_where_a_pass_ends():
+    x = leaf(1)
+    y = x * 2
+    z = y * 2
+    counts = {"tensor": 0, "pre": 0, "post": 0}
+
+    def counting(name):
+        def hook(*_):
+            counts[name] += 1
+
+        return hook
+
+    y.register_hook(counting("tensor"))
+    y.grad_fn.register_prehook(counting("pre"))
+    y.grad_fn.register_hook(counting("post"))
+    y.retain_grad()
+    tj.autograd.grad(z, y, retain_graph=True)
+    assert counts == {"tensor": 1, "pre": 0, "post": 0}
+    tj.autograd.grad(z, (x, y), retain_graph=True)
+    assert counts == {"tensor": 2, "pre": 1, "post": 1}
+    y.grad = None
+    y.grad_fn.register_prehook(lambda found: (found[0] * 7,))
+    z.backward()
+    assert (y.grad.item(), x.grad.item()) == (2, 28)
+
+
+def test_grad_runs_no_hooks_of_the_nodes_of_leaves():
+    x = leaf(1)
+    y = x * 2
+    node = y.grad_fn.next_functions[0][0]
+    called = []
+    node.register_prehook(called.append)
+    node.register_hook(lambda *_: called.append(1))
+    tj.autograd.grad(y, x)
+    assert called == []
+
+
+def test_post_accumulate_hooks_return_nothing():
+    x = leaf(1)
+    x.register_post_accumulate_grad_hook(lambda t: t)
+    with pytest.raises(RuntimeError, match="should return None"):
+        (x * 2).sum().backward()
+
+
+def test_hook_on_several_gradients():
+    a, b = leaf(1, 2), leaf(3, 4)
+    c = a * b
+    d = a * b
+    seen = []
+    handle = tj.autograd.graph.register_multi_grad_hook(
+        (a, b, c, d), lambda found: seen.append([g is not None for g in found])
+    )
+    c.sum().backward(retain_graph=True)
+    c.sum().backward(inputs=(a,), retain_graph=True)
+    tj.autograd.grad((c + d).sum(), b, retain_graph=True)
+    handle.remove()
+    c.sum().backward()
+    assert seen == [
+        [True, True, True, False],
+        [True, False, True, False],
+        [False, True, True, True],
+    ]
+
+
+def test_hook_on_the_first_of_several_gradients():
+    a, b = leaf(1), leaf(3)
+    seen = []
+    with tj.autograd.graph.register_multi_grad_hook(
+        (a, b), lambda g: seen.append(g.item()), mode="any"
+    ):
+        (a * b).sum().backward()
+        b.grad = None
+        (b * 5).sum().backward()
+    assert seen in ([1, 5], [3, 5])
+    with pytest.raises(ValueError, match="Expects mode"):
+        tj.autograd.graph.register_multi_grad_hook((a,), print, mode="some")
+    with pytest.raises(RuntimeError):
+        tj.autograd.graph.register_multi_grad_hook((a.detach(),), print)
+
+
+def test_hook_on_several_gradients_of_compiled_code():
+    a, b = leaf(1), leaf(3)
+    seen = []
+    tj.autograd.graph.register_multi_grad_hook((a, b), lambda found: seen.append(len(found)))
+    f = tj.compile(lambda a, b: (a * b).sum())
+    g = tj.compile(lambda a, b: (a * b).sum().backward())
+    for _ in range(3):
+        f(a, b).backward()
+        g(a, b)
+    assert seen == [2] * 6

@@ -66,7 +66,8 @@ def arrive(leaf: Tensor, gradient: Tensor, create_graph: bool) -> None:
         kept = gradient if _is_sole(gradient) else _copied(gradient)
         leaf._grad = kept.detach() if kept._requires_grad else kept
     for hook in tuple((leaf._post_accumulate_hooks or {}).values()):
-        hook(leaf)
+        if hook(leaf) is not None:
+            raise AutogradError("Tensor post accumulate grad hooks should return None.")
 
 
 def _add_into(present: Tensor, gradient: Tensor) -> bool:

@@ -36,8 +36,9 @@ def run(
 
     ``accumulate`` with ``capture``: leaves among the captured edges also accumulate, as ``backward(inputs=)`` asks.
     """
-    walk = _Walk(capture, retain_graph, create_graph, accumulate)
+    walk = _Walk(roots, capture, retain_graph, create_graph, accumulate)
     grad_mode, MODES.grad = MODES.grad, create_graph
+    outer, MODES.walk = MODES.walk, walk
     try:
         if capture is None and len(roots) == 1 and roots[0][0][0].n_outputs == 1:
             walk.follow(roots[0][0][0], [roots[0][1]])
@@ -46,6 +47,7 @@ def run(
         walk.finish()
     finally:
         MODES.grad = grad_mode
+        MODES.walk = outer
     return walk.captured
 
 
@@ -54,11 +56,13 @@ class _Walk:
 
     def __init__(
         self,
+        roots: Sequence[tuple[Edge, Tensor]],
         capture: Sequence[Edge] | None,
         retain_graph: bool,
         create_graph: bool,
         accumulate: bool,
     ) -> None:
+        self.tops = [edge[0] for edge, _ in roots]
         self.capture = None if capture is None else set(capture)
         self.retain_graph = retain_graph
         self.create_graph = create_graph
@@ -69,6 +73,13 @@ class _Walk:
         self.useful: set[Node] | None = None
         self.recorder = MODES.recorder
         self.plain = capture is None and not create_graph and self.recorder is None
+
+    def comes_to(self, nodes: Sequence[Node]) -> list[bool]:
+        """Does the pass lead to these nodes?"""
+        found = self.useful
+        if found is None:
+            found = _leading_to(self.tops, set(nodes), upwards=False)
+        return [node in found for node in nodes]
 
     def start(self, roots: Sequence[tuple[Edge, Tensor]]) -> None:
         """Queue the roots; with ``capture``, find out which nodes lead to a captured one."""
@@ -184,22 +195,21 @@ class _Walk:
         """Run one node; the gradients of its inputs."""
         if self.recorder is not None:
             self.recorder.backward_node(node, self.adds_to(node))
-        if node.hooked:
-            grads = self.run_prehooks(node, grads)
         if type(node) is AccumulateGrad:
             self.end(node, grads)
             return ()
+        if node.hooked:
+            self.run_tensor_hooks(node, grads)
         if self.capture is not None:
             self.take(node, grads)
         useful = self.useful
-        if useful is not None:
-            below = any(edge is not None and edge[0] in useful for edge in node.edges)
-            if not below and not self.accumulates:
-                return [None] * len(
-                    node.edges
-                )  # what was asked for is here, and nothing further down
-            if node.partial:
-                return self.visit_part(node, grads, useful)
+        if useful is not None and not self.accumulates and not _leads_on(node, useful):
+            # What was asked for is here, and nothing further down.
+            return [None] * len(node.edges)
+        if node.prehooks:
+            grads = _run_prehooks(node, grads)
+        if useful is not None and node.partial:
+            return self.visit_part(node, grads, useful)
         anomaly = MODES.anomaly
         results = node.apply(grads) if anomaly is None else anomaly.apply(node, grads)
         if len(results) != len(node.edges):
@@ -226,17 +236,13 @@ class _Walk:
             node.release_part(grads, wanted)
         return results
 
-    def run_prehooks(self, node: Node, grads: Gradients) -> Gradients:
-        """Hooks see, and may replace, the gradients of a node's outputs; ``retain_grad`` sees the final ones."""
+    def run_tensor_hooks(self, node: Node, grads: Gradients) -> None:
+        """Hooks see, and may replace, the gradients of a node's outputs; ``retain_grad`` sees what they leave."""
         for number, hooks in (node.tensor_hooks or {}).items():
             for hook in tuple(hooks.values()):
                 present = grads[number]
                 if present is not None:
                     grads[number] = _replaced(present, hook(present), hook)
-        for hook in tuple((node.prehooks or {}).values()):
-            changed = hook(tuple(grads))
-            if changed is not None:
-                grads = [changed] if hasattr(changed, "_edge") else list(changed)
         for number, reference in (node.retained or {}).items():
             tensor, present = reference(), grads[number]
             if tensor is not None and present is not None:
@@ -244,7 +250,6 @@ class _Walk:
                     present = present.detach()
                 before = tensor._grad
                 tensor._grad = present if before is None else add(before, present)
-        return grads
 
     def take(self, node: Node, grads: Gradients) -> None:
         """Remember the gradients asked for by ``capture``."""
@@ -269,12 +274,22 @@ class _Walk:
         if self.capture is not None:
             self.take(node, grads)
         if self.adds_to(node):
+            if node.prehooks:
+                grads = _run_prehooks(node, grads)
+            if node.hooks:
+                self.end_watched(node, grads)
+                return
             gradient = grads.pop()
             assert gradient is not None
             arrive(leaf, gradient, self.create_graph)
-        if node.hooks:
-            for hook in tuple(node.hooks.values()):
-                hook((), (leaf._grad,))
+
+    def end_watched(self, node: AccumulateGrad, grads: Gradients) -> None:
+        """Accumulate at a leaf whose node has hooks: they see the gradient that came, or the ``.grad`` it became."""
+        leaf = node.variable
+        shown = None if leaf._grad is None else grads[0]
+        arrive(leaf, grads.pop(), self.create_graph)  # type: ignore[arg-type]
+        for hook in tuple((node.hooks or {}).values()):
+            hook((), (leaf._grad if shown is None else shown,))
 
 
 def _replaced(present: Tensor, changed: Any, hook: Any) -> Tensor:
@@ -294,6 +309,18 @@ def _replaced(present: Tensor, changed: Any, hook: Any) -> Tensor:
     return result
 
 
+def _leads_on(node: Node, useful: set[Node]) -> bool:
+    return any(edge is not None and edge[0] in useful for edge in node.edges)
+
+
+def _run_prehooks(node: Node, grads: Gradients) -> Gradients:
+    for hook in tuple((node.prehooks or {}).values()):
+        changed = hook(tuple(grads))
+        if changed is not None:
+            grads = [changed] if hasattr(changed, "_edge") else list(changed)
+    return grads
+
+
 def _run_posthooks(
     node: Node, results: Sequence[Tensor | None], grads: Gradients
 ) -> Sequence[Tensor | None]:
@@ -304,8 +331,11 @@ def _run_posthooks(
     return results
 
 
-def _leading_to(roots: Sequence[Node], targets: set[Node]) -> set[Node]:
-    """The nodes from which a target can be reached, targets included: found from the leaves upwards."""
+def _leading_to(roots: Sequence[Node], targets: set[Node], upwards: bool = True) -> set[Node]:
+    """The nodes from which a target can be reached, targets included: found from the leaves upwards.
+
+    Without ``upwards`` just the targets that can be reached.
+    """
     lowest = min((t.sequence for t in targets), default=0)
     seen: set[Node] = set(roots)
     stack = list(seen)
@@ -320,7 +350,7 @@ def _leading_to(roots: Sequence[Node], targets: set[Node]) -> set[Node]:
                 seen.add(edge[0])
                 stack.append(edge[0])
     found = targets & seen
-    stack = list(found)
+    stack = list(found) if upwards else []
     while stack:
         for parent in parents.get(stack.pop(), ()):
             if parent not in found:

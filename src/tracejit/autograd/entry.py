@@ -14,6 +14,7 @@ from ..modes import MODES
 from ..ops.elementwise import clone
 from ..ops.source import full
 from . import engine
+from .graph import GradientEdge
 from .node import Edge, Node
 
 if TYPE_CHECKING:
@@ -22,11 +23,11 @@ if TYPE_CHECKING:
 
 
 def backward(
-    tensors: Tensor | Sequence[Tensor],
+    tensors: Tensor | GradientEdge | Sequence[Tensor | GradientEdge],
     grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
-    inputs: Tensor | Sequence[Tensor] | None = None,
+    inputs: Tensor | GradientEdge | Sequence[Tensor | GradientEdge] | None = None,
 ) -> None:
     """Accumulate gradients of ``tensors`` into the ``.grad`` of the leaves, weighted with ``grad_tensors``.
 
@@ -53,15 +54,15 @@ def backward(
     if not wanted:
         raise AutogradError("'inputs' argument to backward() cannot be empty.")
     for tensor in wanted:
-        if not tensor.is_leaf:
+        if type(tensor) is not GradientEdge and not tensor.is_leaf:
             tensor.retain_grad()
     edges = _edges_of(wanted)
     engine.run(roots, retain_graph=keep, create_graph=create_graph, capture=edges, accumulate=True)
 
 
 def grad(
-    outputs: Tensor | Sequence[Tensor],
-    inputs: Tensor | Sequence[Tensor],
+    outputs: Tensor | GradientEdge | Sequence[Tensor | GradientEdge],
+    inputs: Tensor | GradientEdge | Sequence[Tensor | GradientEdge],
     grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
@@ -75,6 +76,8 @@ def grad(
     An input that ``outputs`` do not depend on is a ``RuntimeError``, or None with ``allow_unused``, or zeros with
     ``materialize_grads``. ``only_inputs`` is always so. With ``is_grads_batched`` the first dimension of every tensor
     in ``grad_outputs`` counts gradients to start from, and that of every result what became of them.
+    ``outputs`` and ``inputs`` may be edges (:func:`tracejit.autograd.graph.get_gradient_edge`), which stand for tensors
+    as they were; these cannot be materialized.
 
     >>> import tracejit as tj
     >>> x = tj.tensor(3.0, requires_grad=True)
@@ -88,6 +91,8 @@ def grad(
             "allow_unused=False."
         )
     wanted = _as_tuple(inputs, "inputs")
+    if not wanted:
+        raise ArgumentValueError("grad requires non-empty inputs.")
     keep = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
         given = _batches(_as_tuple(outputs, "outputs"), _gradients(grad_outputs))
@@ -99,6 +104,7 @@ def grad(
                 for i, g in enumerate(given)
             ],
             wanted if materialize_grads else (),
+            create_graph,
         )
     node = getattr(outputs, "_grad_fn", None)
     if node is not None and node.ends_in_leaves and grad_outputs is None and not create_graph:
@@ -115,7 +121,7 @@ def grad(
             "allow_unused=True if this is the desired behavior."
         )
     if materialize_grads:
-        found = [_zeros(x) if g is None else g for g, x in zip(found, wanted, strict=True)]
+        found = _without_gaps(found, wanted, create_graph)
     return tuple(map(_laid_out, found))
 
 
@@ -157,13 +163,15 @@ def _batches(outputs: tuple[Any, ...], gradients: Any) -> list[tuple[Any, ...]]:
     return list(zip(*(gradient.unbind(0) for gradient in gradients), strict=True))
 
 
-def _stacked(passes: list[tuple[Any, ...]], zeros_like: Sequence[Tensor]) -> tuple[Any, ...]:
+def _stacked(
+    passes: list[tuple[Any, ...]], zeros_like: Sequence[Any], create_graph: bool
+) -> tuple[Any, ...]:
     """What the passes found for each input, one after the other; None where it was not used, or zeros."""
     from ..ops.functions.joining import stack
 
     found = [None if x[0] is None else stack(x) for x in zip(*passes, strict=True)]
     if zeros_like:
-        return tuple(_zeros(x) if g is None else g for g, x in zip(found, zeros_like, strict=True))
+        return tuple(_without_gaps(found, zeros_like, create_graph))
     return tuple(found)
 
 
@@ -173,9 +181,10 @@ def _presence(value: object) -> bool | None:
 
 def _as_tuple(tensors: Any, what: str) -> tuple[Any, ...]:
     """One tensor or a sequence of them as a tuple, checked."""
-    found = (tensors,) if hasattr(tensors, "_edge") else tuple(tensors)
+    one = hasattr(tensors, "_edge") or type(tensors) is GradientEdge
+    found = (tensors,) if one else tuple(tensors)
     for x in found:
-        if not hasattr(x, "_edge"):
+        if not hasattr(x, "_edge") and type(x) is not GradientEdge:
             raise ArgumentError(f"{what} should be Tensors, but got {type(x).__name__}")
     return found
 
@@ -186,16 +195,21 @@ def _gradients(given: Any) -> tuple[Any, ...] | None:
     return tuple(given)
 
 
-def _edges_of(inputs: Sequence[Tensor]) -> list[Edge]:
+def _edges_of(inputs: Sequence[Any]) -> list[Edge]:
+    edges: list[Edge] = []
     for x in inputs:
+        if type(x) is GradientEdge:
+            edges.append((x.node, x.output_nr))
+            continue
         if not x.requires_grad:
             raise AutogradError("One of the differentiated Tensors does not require grad")
-    # A view without a history, of a tensor that requires grad, has no edge: none of the outputs lead there.
-    return [x._edge() or (Node(()), 0) for x in inputs]
+        # A view without a history, of a tensor that requires grad, has no edge: none of the outputs lead there.
+        edges.append(x._edge() or (Node(()), 0))
+    return edges
 
 
 def _roots(
-    outputs: Sequence[Tensor], gradients: Sequence[Any] | None, create_graph: bool
+    outputs: Sequence[Any], gradients: Sequence[Any] | None, create_graph: bool
 ) -> list[tuple[Edge, Tensor]]:
     """Where the walk starts, and with which gradients."""
     if gradients is None:
@@ -206,6 +220,9 @@ def _roots(
         )
     roots = []
     for position, (output, gradient) in enumerate(zip(outputs, gradients, strict=True)):
+        if type(output) is GradientEdge:
+            roots.append(((output.node, output.output_nr), _edge_seed(output, gradient)))
+            continue
         edge = output._edge()
         if edge is None:
             raise AutogradError(
@@ -278,6 +295,20 @@ def _seed(output: Tensor, gradient: Any, position: int) -> Tensor:
     return result
 
 
+def _edge_seed(edge: GradientEdge, gradient: Any) -> Tensor:
+    """The gradient to start from at an edge: given, or a one where the edge is known to stand for a number."""
+    kind = edge.node.result_type(edge.output_nr)
+    if gradient is not None:
+        if kind is not None and gradient.spec != kind:
+            raise AutogradError(f"Mismatch: grad_output is {gradient.spec}, the edge has {kind}")
+        found: Tensor = gradient
+        return found
+    if kind is None or kind.shape:
+        raise AutogradError("grad can be implicitly created only for scalar outputs")
+    one: Tensor = full(shape=(), value=1.0, dtype=kind.dtype)
+    return one
+
+
 def _ones(like: Tensor) -> Tensor:
     """The gradient of a tensor with respect to itself."""
     kind = like.spec
@@ -287,6 +318,17 @@ def _ones(like: Tensor) -> Tensor:
     return ones
 
 
-def _zeros(like: Tensor) -> Tensor:
+def _without_gaps(found: Sequence[Any], inputs: Sequence[Any], requires_grad: bool) -> list[Tensor]:
+    """The gradients found, and zeros for the inputs that have none."""
+    if any(g is None and type(x) is GradientEdge for g, x in zip(found, inputs, strict=True)):
+        raise AutogradError(
+            "materialize_grads cannot be used when the given input is a GradientEdge"
+        )
+    return [
+        _zeros(x, requires_grad) if g is None else g for g, x in zip(found, inputs, strict=True)
+    ]
+
+
+def _zeros(like: Tensor, requires_grad: bool) -> Tensor:
     zeros: Tensor = full(shape=like.spec.shape, value=0, dtype=like.dtype)
-    return zeros
+    return zeros.requires_grad_() if requires_grad else zeros

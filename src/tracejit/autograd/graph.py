@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..errors import AutogradError
+from ..errors import ArgumentValueError, AutogradError
 from ..modes import MODES
+from .handle import RemovableHandle
 from .node import Node
 
 if TYPE_CHECKING:
@@ -18,6 +21,7 @@ __all__ = [
     "disable_saved_tensors_hooks",
     "get_gradient_edge",
     "increment_version",
+    "register_multi_grad_hook",
     "save_on_cpu",
     "saved_tensors_hooks",
 ]
@@ -61,6 +65,52 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
     several: Any = (tensor,) if hasattr(tensor, "_edge") else tensor
     for one in several:
         one._writes.value += 1
+
+
+def register_multi_grad_hook(
+    tensors: Sequence[Tensor], fn: Callable[..., Any], *, mode: str = "all"
+) -> RemovableHandle:
+    """Call ``fn(gradients)`` when a backward pass has found the gradients of all ``tensors`` that it comes to.
+
+    ``gradients`` has one for each tensor, None where the pass does not come to it. With ``mode="any"`` it is
+    ``fn(gradient)``, called with the first one found. Returns a handle whose ``remove()`` takes the hook back;
+    ``ValueError`` for another mode, ``RuntimeError`` for a tensor that does not require grad.
+
+    >>> import tracejit as tj
+    >>> x, y = tj.ones(2, requires_grad=True), tj.ones(2, requires_grad=True)
+    >>> handle = register_multi_grad_hook([x, y], lambda found: print([g is None for g in found]))
+    >>> (x * 2).sum().backward()
+    [False, True]
+    """
+    if mode not in ("all", "any"):
+        raise ArgumentValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
+    nodes = [get_gradient_edge(x).node for x in tensors]
+    passes: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
+
+    def arrived(position: int, gradient: Tensor) -> None:
+        if MODES.recorder is not None:
+            MODES.recorder.unsupported("register_multi_grad_hook() inside a compiled function")
+        found = passes.get(MODES.walk)
+        if found is None:
+            count = sum(MODES.walk.comes_to(nodes)) if mode == "all" else 1
+            found = passes[MODES.walk] = [count, [None] * len(nodes)]
+        found[0] -= 1
+        found[1][position] = gradient
+        if found[0] == 0:
+            fn(found[1] if mode == "all" else gradient)
+
+    return _Handles([x.register_hook(partial(arrived, i)) for i, x in enumerate(tensors)])
+
+
+class _Handles(RemovableHandle):
+    """Takes several hooks back at once."""
+
+    def __init__(self, handles: Sequence[RemovableHandle]) -> None:
+        self.handles = handles
+
+    def remove(self) -> None:
+        for handle in self.handles:
+            handle.remove()
 
 
 class saved_tensors_hooks:  # noqa: N801

@@ -16,6 +16,7 @@ from .handle import RemovableHandle
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
+    from ..types import TensorType
     from .op_node import Steps
 
 __all__ = ["FREED", "AccumulateGrad", "Edge", "Node"]
@@ -73,6 +74,11 @@ class Node:
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
         """The nodes this one passes gradients to, with the output number each edge stands for."""
         return tuple((None, 0) if e is None else e for e in self.edges)
+
+    def result_type(self, number: int) -> TensorType | None:
+        """The type of output ``number``, where the node knows it."""
+        del number
+        return None
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -174,6 +180,11 @@ class AccumulateGrad(Node):
     def __init__(self, leaf: Tensor) -> None:
         super().__init__(())
         self.variable = leaf
+
+    def result_type(self, number: int) -> TensorType:
+        """That of the leaf."""
+        del number
+        return self.variable.spec
 
     @classmethod
     def of(cls, leaf: Tensor) -> AccumulateGrad:

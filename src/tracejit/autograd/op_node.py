@@ -110,6 +110,10 @@ class OpNode(Node):
             return f"{self.label}Backward0"
         return torch_name(self.op.name, self.operands, self.attributes)
 
+    def result_type(self, number: int) -> TensorType | None:
+        """That of the op's result."""
+        return self.out_type if number == 0 and type(self.out_type) is not tuple else None
+
     @property
     def saved_tensors(self) -> dict[str, Any]:
         """What was saved for backward, by operand name."""
