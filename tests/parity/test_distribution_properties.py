@@ -98,6 +98,52 @@ def test_larger_batches(name: str) -> None:
     close(ours.log_prob(tj.tensor(value.numpy())), theirs.log_prob(value), 1e-7)
 
 
+#: What is asked of densities: outside every support, no number, of a shape that fits nowhere, no tensor.
+WRONG = {
+    "below": lambda t, shape: t.full(shape, -1000.5, dtype=t.float64),
+    "above": lambda t, shape: t.full(shape, 1000.5, dtype=t.float64),
+    "nan": lambda t, shape: t.full(shape, float("nan"), dtype=t.float64),
+    "shape": lambda t, shape: t.full((7, 7), 0.5, dtype=t.float64),
+    "number": lambda t, shape: 0.5,
+}
+
+
+@pytest.mark.parametrize("ask", ["log_prob", "cdf"])
+@pytest.mark.parametrize(
+    "name", [name for name in KINDS if name != "Gumbel"]
+)  # whose cdf asks more in PyTorch
+def test_values_that_are_refused(name: str, ask: str) -> None:
+    """By PyTorch and here, by compiled code, too."""
+    made_by = {t: made(t, KINDS[name]) for t in (tj, torch)}
+    shape = tuple(made_by[torch].sample().shape)
+
+    def refuses(t: Any, run: Any, wrong: str) -> bool:
+        try:
+            run(made_by[t], WRONG[wrong](t, shape))
+        except NotImplementedError:
+            return False
+        except ValueError:
+            return True
+        except (AttributeError, RuntimeError, TypeError):  # of what a value is handed on to
+            assert ask == "cdf"
+            return True
+        return False
+
+    def run(d: Any, value: Any) -> Any:
+        return getattr(d, ask)(value)
+
+    for wrong in WRONG.keys() - ({"number"} if ask == "cdf" else set()):
+        expected = refuses(torch, run, wrong)
+        compiled = tj.compile(run)
+        found = [refuses(tj, f, wrong) for f in (run, compiled, compiled)]
+        assert found == [expected] * 3, wrong
+    if (
+        not hasattr(made_by[tj], "base_dist") and name != "Categorical"
+    ):  # they have checks further on
+        made_by[tj]._validate_args = False
+        assert not refuses(tj, run, "nan")
+
+
 PAIRS = [(p, q) for p in KINDS for q in KINDS if p != q]
 
 

@@ -27,7 +27,7 @@ D.Binomial(7, probs=a / 4) | n | D.Binomial(7, probs=b / 4) | mean variance mode
 D.Binomial(t.tensor([5, 6, 7, 8]), logits=a - b) | n | D.Binomial(5, logits=b) | mean variance mode
 D.NegativeBinomial(a, probs=b / 4) | n | | mean variance
 D.NegativeBinomial(5, logits=a - b) | n | | mean variance
-D.Multinomial(9, probs=a, validate_args=False) | n | | mean variance
+D.Multinomial(9, probs=a, validate_args=False) | n | | mean variance entropy
 D.Multinomial(9, logits=a - b, validate_args=False) | n | | mean variance
 D.TransformedDistribution(D.Normal(a, b), [D.AffineTransform(0.0, 2.0), D.StickBreakingTransform()]) | share | |
 """
@@ -227,3 +227,24 @@ def test_divergences_that_programs_declare() -> None:
     assert tj.distributions.kl_divergence(p, tj.distributions.StudentT(2.0)) == 7.0
     with pytest.raises(NotImplementedError):
         tj.distributions.kl_divergence(q, tj.distributions.StudentT(2.0))
+
+
+@pytest.mark.parametrize("diag", [-2, -1, 0, 1])
+def test_triangles_as_vectors(diag: int) -> None:
+    for n in range(2, 6):
+        if -n <= diag < n:
+            count = torch.tril_indices(n, n, diag).shape[1]
+            vec = RNG.standard_normal((2, count))
+            if not count:
+                continue
+            ours, theirs = (
+                t.distributions.utils.vec_to_tril_matrix(t.tensor(vec), diag) for t in (tj, torch)
+            )
+            close(ours, theirs, 0)
+            ours, theirs = (
+                t.distributions.utils.tril_matrix_to_vec(m, diag)
+                for t, m in ((tj, ours), (torch, theirs))
+            )
+            close(ours, theirs, 0)
+    same_error(lambda t, f: t.distributions.utils.vec_to_tril_matrix(t.ones(5)))
+    same_error(lambda t, f: t.distributions.utils.tril_matrix_to_vec(t.ones(2, 2), 3))

@@ -95,17 +95,14 @@ def grad(
         raise ArgumentValueError("grad requires non-empty inputs.")
     keep = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
-        given = _batches(_as_tuple(outputs, "outputs"), _gradients(grad_outputs))
-        last = len(given) - 1
+        several = _batches(_as_tuple(outputs, "outputs"), _gradients(grad_outputs))
         unused = allow_unused or materialize_grads
-        return _stacked(
-            [
-                grad(outputs, wanted, g, keep or i < last, create_graph, allow_unused=unused)
-                for i, g in enumerate(given)
-            ],
-            wanted if materialize_grads else (),
-            create_graph,
-        )
+        last = len(several) - 1
+        passes = [
+            grad(outputs, wanted, g, keep or i < last, create_graph, allow_unused=unused)
+            for i, g in enumerate(several)
+        ]
+        return _stacked(passes, wanted if materialize_grads else (), create_graph)
     node = getattr(outputs, "_grad_fn", None)
     if node is not None and node.ends_in_leaves and grad_outputs is None and not create_graph:
         short = node.for_leaves(outputs, wanted, keep)

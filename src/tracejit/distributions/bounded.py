@@ -66,10 +66,14 @@ class Pareto(Distribution):
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density."""
+        if self._validate_args:
+            self._validate_sample(value)
         return self.alpha.log() + self.alpha * self.scale.log() - (self.alpha + 1) * value.log()
 
     def cdf(self, value: Any) -> Any:
         """1 - (scale / value)^alpha."""
+        if self._validate_args:
+            self._validate_sample(value)
         return 1 - (self.scale / value).pow(self.alpha)
 
     def icdf(self, value: Any) -> Any:
@@ -133,11 +137,15 @@ class Weibull(Distribution):
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density."""
+        if self._validate_args:
+            self._validate_sample(value)
         c, ratio = self.concentration, value / self.scale
         return (c / self.scale).log() + (c - 1) * ratio.log() - ratio.pow(c)
 
     def cdf(self, value: Any) -> Any:
         """1 - exp(-(value / scale)^concentration)."""
+        if self._validate_args:
+            self._validate_sample(value)
         return -(-(value / self.scale).pow(self.concentration)).expm1()
 
     def icdf(self, value: Any) -> Any:
@@ -189,10 +197,14 @@ class InverseGamma(Distribution):
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density."""
+        if self._validate_args:
+            self._validate_sample(value)
         return self.base_dist.log_prob(value.reciprocal()) - 2 * value.log()
 
     def cdf(self, value: Any) -> Any:
         """One minus that of the gamma variable at 1 / value."""
+        if self._validate_args:
+            self._validate_sample(value)
         return 1 - self.base_dist.cdf(value.reciprocal())
 
     def entropy(self) -> Any:
@@ -231,6 +243,8 @@ class Kumaraswamy(OfShares):
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density."""
+        if self._validate_args:
+            self._validate_sample(value)
         a, b = self.concentration1, self.concentration0
         return (a * b).log() + (a - 1) * value.log() + (b - 1) * (-value.pow(a)).log1p()
 
@@ -243,6 +257,8 @@ class Kumaraswamy(OfShares):
 
     def cdf(self, value: Any) -> Any:
         """1 - (1 - value^a)^b."""
+        if self._validate_args:
+            self._validate_sample(value)
         return -(self.concentration0 * (-value.pow(self.concentration1)).log1p()).expm1()
 
     def icdf(self, value: Any) -> Any:
@@ -300,6 +316,8 @@ class FisherSnedecor(Distribution):
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density."""
+        if self._validate_args:
+            self._validate_sample(value)
         m, n, ratio = self.df1 * 0.5, self.df2 * 0.5, self.df1 / self.df2
         scale = (m + n).lgamma() - m.lgamma() - n.lgamma()
         tail = m * ratio.log() + (m - 1) * value.log()

@@ -48,6 +48,8 @@ class VonMises(Distribution):
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density."""
+        if self._validate_args:
+            self._validate_sample(value)
         size = (
             math.log(2 * math.pi)
             + i0e(self.concentration).log()  # I₀ without its exponential growth

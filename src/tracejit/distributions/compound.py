@@ -147,6 +147,8 @@ class TransformedDistribution(Distribution):
 
     def cdf(self, value: Any) -> Any:
         """The probability that what the value came from is exceeded by nothing that comes before it."""
+        if self._validate_args:
+            self._validate_sample(value)
         return self._turned(self.base_dist.cdf(self._all._inverse(value)))
 
     def icdf(self, value: Any) -> Any:
@@ -155,6 +157,8 @@ class TransformedDistribution(Distribution):
 
     def log_prob(self, value: Any) -> Any:
         """That of what the value came from, minus the logarithm of the slope there."""
+        if self._validate_args:
+            self._validate_sample(value)
         x = self._all._inverse(value)
         size = self._all.log_abs_det_jacobian(x, value)
         extra = len(self._event_shape) - self._all.event_dim
@@ -263,6 +267,8 @@ class MixtureSameFamily(Distribution):
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the weighted sum of densities."""
+        if self._validate_args:
+            self._validate_sample(value)
         value = value.unsqueeze(-1 - len(self._event_shape))
         each = self.component_distribution.log_prob(value)
         return (each + self.mixture_distribution.logits).logsumexp(-1)
@@ -362,6 +368,8 @@ class MultivariateNormal(Distribution):
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density."""
+        if self._validate_args:
+            self._validate_sample(value)
         away = (inverse(self.scale_tril) @ (value - self.loc).unsqueeze(-1)).squeeze(-1)
         size = self._event_shape[0] * math.log(2 * math.pi)
         return -0.5 * (size + away.pow(2).sum(-1)) - self._half_log_det()

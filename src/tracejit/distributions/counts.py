@@ -61,6 +61,8 @@ class Poisson(ExponentialFamily):
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the probability."""
+        if self._validate_args:
+            self._validate_sample(value)
         return value.xlogy(self.rate) - self.rate - (value + 1).lgamma()
 
 
@@ -119,6 +121,8 @@ class Geometric(Distribution):
 
     def log_prob(self, value: Any) -> Any:
         """value log(1 - p) + log p."""
+        if self._validate_args:
+            self._validate_sample(value)
         value, probs = broadcast(value, self.probs)
         kept = probs.masked_fill((probs == 1) & (value == 0), 0.0)
         return value * (-kept).log1p() + self.probs.log()
@@ -189,6 +193,8 @@ class OneHotCategorical(OverCategories):
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the probability."""
+        if self._validate_args:
+            self._validate_sample(value)
         return self._categorical.log_prob(value.argmax(-1))
 
     def entropy(self) -> Any:
@@ -247,6 +253,8 @@ class RelaxedBernoulli(Distribution):
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density."""
+        if self._validate_args:
+            self._validate_sample(value)
         y = SigmoidTransform()._inverse(value)
         away = self.logits - y * self.temperature
         log_t = self.temperature.log() if hasattr(self.temperature, "log") else 0.0
@@ -279,6 +287,8 @@ class RelaxedOneHotCategorical(OverCategories):
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density."""
+        if self._validate_args:
+            self._validate_sample(value)
         k, t = self._event_shape[-1], self.temperature
         size = math.lgamma(k)
         log_t = t.log() if hasattr(t, "log") else 0.0

@@ -85,6 +85,8 @@ class Bernoulli(ExponentialFamily):
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the probability of ``value``."""
+        if self._validate_args:
+            self._validate_sample(value)
         return -binary_cross_entropy_with_logits(*broadcast(self.logits, value), reduction="none")
 
     def entropy(self) -> Any:
@@ -159,6 +161,8 @@ class Categorical(Distribution):
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the probability of the indices ``value``."""
+        if self._validate_args:
+            self._validate_sample(value)
         shape = broadcast_shapes(tuple(value.shape), tuple(self.batch_shape))
         index = value.long().expand(shape).unsqueeze(-1)
         logits = self.logits.expand((*shape, self.logits.shape[-1]))

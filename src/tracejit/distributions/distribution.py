@@ -80,13 +80,26 @@ class Distribution:
         return Size(self._extended(sample_shape))
 
     def _validate_sample(self, value: Any) -> None:
-        """``ValueError`` for values outside the support, where one is known."""
+        """``ValueError`` for what is no tensor, has no shape that fits, or lies outside a support that is known."""
+        if not isinstance(value, Tensor):
+            raise ValueError("The value argument to log_prob must be a Tensor")
+        shape, event = tuple(value.shape), tuple(self._event_shape)
+        if event and shape[-len(event) :] != event:
+            raise ValueError(
+                f"The right-most size of value must match event_shape: {shape} vs {event}."
+            )
+        whole = (*self._batch_shape, *event)
+        for size, expected in zip(reversed(shape), reversed(whole), strict=False):
+            if size not in (1, expected) and expected != 1:
+                raise ValueError(
+                    f"Value is not broadcastable with batch_shape+event_shape: {shape} vs {whole}."
+                )
         support = self.support
         if support is None or is_dependent(support):
             return
         if not bool(support.check(value).all()):
             raise ValueError(
-                f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the "
+                f"Expected value argument ({type(value).__name__} of shape {shape}) to be within the "
                 f"support ({support!r}) of the distribution {self!r}, but found invalid values:\n{value}"
             )
 

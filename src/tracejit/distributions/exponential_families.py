@@ -92,10 +92,14 @@ class ContinuousBernoulli(ExponentialFamily):
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density."""
+        if self._validate_args:
+            self._validate_sample(value)
         return self.logits * value - self._log_normalizer()
 
     def cdf(self, value: Any) -> Any:
         """``(exp(logits * value) - 1) / (exp(logits) - 1)``, 0 below zero and 1 above one."""
+        if self._validate_args:
+            self._validate_sample(value)
         x = value.clamp(0, 1)
         rising = self.logits > 0  # then the share that lies above: nothing overflows
         tiny, slope = self._falling()
@@ -178,6 +182,8 @@ class GeneralizedPareto(Distribution):
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density."""
+        if self._validate_args:
+            self._validate_sample(value)
         z = (value - self.loc) / self.scale
         zero, c = self._curved()
         power = 1 / c + 1

@@ -63,11 +63,15 @@ class Normal(Moved, ExponentialFamily):
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density."""
+        if self._validate_args:
+            self._validate_sample(value)
         away = (value - self.loc) / self.scale
         return -0.5 * away * away - self.scale.log() - 0.5 * math.log(2 * math.pi)
 
     def cdf(self, value: Any) -> Any:
         """The probability of less than ``value``."""
+        if self._validate_args:
+            self._validate_sample(value)
         return 0.5 * (1 + ((value - self.loc) / (self.scale * math.sqrt(2))).erf())
 
     def icdf(self, value: Any) -> Any:
@@ -92,7 +96,7 @@ class Uniform(Distribution):
     Raises ``ValueError`` unless low < high everywhere.
 
     >>> import tracejit as tj
-    >>> tj.distributions.Uniform(0.0, 2.0).log_prob(tj.tensor([1.0, 3.0]))
+    >>> tj.distributions.Uniform(0.0, 2.0).log_prob(tj.tensor([1.0, 2.0]))
     tensor([-0.6931,    -inf])
     """
 
@@ -127,6 +131,8 @@ class Uniform(Distribution):
 
     def log_prob(self, value: Any) -> Any:
         """-log(high - low) inside, -inf outside."""
+        if self._validate_args:
+            self._validate_sample(value)
         inside = (value >= self.low) & (value < self.high)
         return inside.to(self.low.dtype).log() - (self.high - self.low).log()
 
@@ -137,6 +143,8 @@ class Uniform(Distribution):
 
     def cdf(self, value: Any) -> Any:
         """The share of the interval below ``value``."""
+        if self._validate_args:
+            self._validate_sample(value)
         return ((value - self.low) / (self.high - self.low)).clamp(0, 1)
 
     def icdf(self, value: Any) -> Any:

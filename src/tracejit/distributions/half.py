@@ -38,11 +38,15 @@ class _Half(Distribution):
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density, twice that of positive and negative values; -inf below zero."""
+        if self._validate_args:
+            self._validate_sample(value)
         inside = self._whole().log_prob(value) + math.log(2)
         return inside + (value >= 0).to(self.scale.dtype).log()
 
     def cdf(self, value: Any) -> Any:
         """Twice what is between zero and ``value``."""
+        if self._validate_args:
+            self._validate_sample(value)
         return 2 * self._whole().cdf(value) - 1
 
     def icdf(self, value: Any) -> Any:

@@ -103,6 +103,8 @@ class LowRankMultivariateNormal(Distribution):
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density."""
+        if self._validate_args:
+            self._validate_sample(value)
         away = value - self.loc
         scaled = (away / self.cov_diag).unsqueeze(-2) @ self.cov_factor
         batch = broadcast_shapes(tuple(scaled.shape[:-2]), tuple(self._inner.shape[:-2]))

@@ -109,6 +109,8 @@ class Wishart(ExponentialFamily):
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density."""
+        if self._validate_args:
+            self._validate_sample(value)
         p = self._event_shape[-1]
         batch = broadcast_shapes(tuple(value.shape[:-2]), tuple(self._batch_shape))
         value, root = value.expand((*batch, p, p)), self.scale_tril.expand((*batch, p, p))
@@ -180,6 +182,8 @@ class LKJCholesky(Distribution):
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density of factors."""
+        if self._validate_args:
+            self._validate_sample(value)
         concentration, rest = self.concentration, self.dim - 1
         rows = arange(2, self.dim + 1, dtype=concentration.dtype)
         powers = 2 * (concentration - 1).unsqueeze(-1) + self.dim - rows

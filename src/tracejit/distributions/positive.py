@@ -16,6 +16,7 @@ from ..ops.elementwise import where
 from ..ops.functions.factories import arange
 from ..ops.functions.sampling import rand
 from ..ops.special_functions import igamma, igamma_inverse
+from ..tensor_make import as_tensor
 from .distribution import Distribution, broadcast, divergence
 from .exp_family import ExponentialFamily
 
@@ -61,10 +62,14 @@ class Exponential(ExponentialFamily):
 
     def log_prob(self, value: Any) -> Any:
         """log(rate) - rate * value."""
+        if self._validate_args:
+            self._validate_sample(value)
         return self.rate.log() - self.rate * value
 
     def cdf(self, value: Any) -> Any:
         """1 - exp(-rate * value)."""
+        if self._validate_args:
+            self._validate_sample(value)
         return 1 - (-self.rate * value).exp()
 
     @property
@@ -119,6 +124,9 @@ class Gamma(ExponentialFamily):
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density."""
+        value = as_tensor(value, dtype=self.rate.dtype, device=self.rate.device)
+        if self._validate_args:
+            self._validate_sample(value)
         a, b = self.concentration, self.rate
         return a.xlogy(b) + (a - 1).xlogy(value) - b * value - a.lgamma()
 
@@ -129,6 +137,8 @@ class Gamma(ExponentialFamily):
 
     def cdf(self, value: Any) -> Any:
         """The regularised lower incomplete gamma function at rate * value."""
+        if self._validate_args:
+            self._validate_sample(value)
         return igamma(self.concentration, self.rate * value)
 
     def entropy(self) -> Any:
@@ -223,6 +233,8 @@ class Dirichlet(ExponentialFamily):
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density."""
+        if self._validate_args:
+            self._validate_sample(value)
         a = self.concentration
         weights = (a - 1.0).xlogy(value).sum(-1)
         return weights + a.sum(-1).lgamma() - a.lgamma().sum(-1)
@@ -299,6 +311,8 @@ class Beta(OfShares, ExponentialFamily):
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density."""
+        if self._validate_args:
+            self._validate_sample(value)
         a, b = self.concentration1, self.concentration0
         weights = (a - 1.0).xlogy(value) + (b - 1.0).xlogy(1.0 - value)
         return weights + (a + b).lgamma() - a.lgamma() - b.lgamma()

@@ -74,4 +74,8 @@ for _support, _kinds in _FIXED.items():
     for _kind in _kinds:
         _kind.support = _support
 for _kind, _given in _OF_PARAMETERS.items():
-    _kind.support = property(_given)
+    _kind.support = c.dependent_property(
+        _given,
+        is_discrete=_kind in (Binomial, Categorical, Multinomial),
+        event_dim=int(_kind is Multinomial),
+    )

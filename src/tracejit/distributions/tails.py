@@ -45,10 +45,14 @@ class Laplace(Moved):
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density."""
+        if self._validate_args:
+            self._validate_sample(value)
         return -(2 * self.scale).log() - (value - self.loc).abs() / self.scale
 
     def cdf(self, value: Any) -> Any:
         """Half an exponential on either side of ``loc``."""
+        if self._validate_args:
+            self._validate_sample(value)
         away = value - self.loc
         return 0.5 - 0.5 * away.sign() * (-away.abs() / self.scale).expm1()
 
@@ -93,11 +97,15 @@ class Cauchy(Moved):
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density."""
+        if self._validate_args:
+            self._validate_sample(value)
         away = (value - self.loc) / self.scale
         return -math.log(math.pi) - self.scale.log() - (away**2).log1p()
 
     def cdf(self, value: Any) -> Any:
         """1/2 + atan((value - loc) / scale) / π."""
+        if self._validate_args:
+            self._validate_sample(value)
         return ((value - self.loc) / self.scale).atan() / math.pi + 0.5
 
     def icdf(self, value: Any) -> Any:
@@ -146,11 +154,15 @@ class Gumbel(Moved):
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density."""
+        if self._validate_args:
+            self._validate_sample(value)
         y = (self.loc - value) / self.scale
         return y - y.exp() - self.scale.log()
 
     def cdf(self, value: Any) -> Any:
         """exp(-exp(-(value - loc) / scale))."""
+        if self._validate_args:
+            self._validate_sample(value)
         return (-((self.loc - value) / self.scale).exp()).exp()
 
     def icdf(self, value: Any) -> Any:
@@ -213,6 +225,8 @@ class StudentT(Distribution):
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density."""
+        if self._validate_args:
+            self._validate_sample(value)
         y = (value - self.loc) / self.scale
         size = self.scale.log() + 0.5 * self.df.log() + 0.5 * math.log(math.pi)
         size = size + (0.5 * self.df).lgamma() - (0.5 * (self.df + 1.0)).lgamma()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -103,6 +104,8 @@ class Binomial(_Trials):
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the probability."""
+        if self._validate_args:
+            self._validate_sample(value)
         x = self.logits
         above = (x.clamp(min=0) + x - x.clamp(max=0)) / 2  # whose slope at 0 is a half
         odds = value * x - self.total_count * above
@@ -156,6 +159,8 @@ class NegativeBinomial(_Trials):
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the probability."""
+        if self._validate_args:
+            self._validate_sample(value)
         total = self.total_count
         unnormalised = total * logsigmoid(-self.logits) + value * logsigmoid(self.logits)
         ways = (total + value).lgamma() - (1.0 + value).lgamma() - total.lgamma()
@@ -203,7 +208,17 @@ class Multinomial(OverCategories):
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the probability."""
+        if self._validate_args:
+            self._validate_sample(value)
         logits = self.logits.expand(broadcast_shapes(self.logits.shape, value.shape))
         logits = logits.masked_fill((value == 0) & (logits == -float("inf")), 0)
         ways = (value.sum(-1) + 1).lgamma() - (value + 1).lgamma().sum(-1)
         return ways + (logits * value).sum(-1)
+
+    def entropy(self) -> Any:
+        """The entropy: a sum over how often each category may occur."""
+        n = self.total_count
+        single = Binomial(n, self.probs, validate_args=False)
+        counts = single.enumerate_support(expand=False)[1:]
+        spread = (single.log_prob(counts).exp() * (counts + 1).lgamma()).sum((0, -1))
+        return n * self._categorical.entropy() - math.lgamma(n + 1) + spread

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from functools import update_wrapper
 from typing import Any, cast
 
 from ..autograd.grad_mode import enable_grad
 from ..dtypes import get_default_dtype
+from ..errors import ArgumentValueError
 from ..number_limits import finfo
 from ..ops.functions.sampling import randn
+from ..ops.functions.triangles import tril_indices
 from .distribution import broadcast
 
 __all__ = [
@@ -18,6 +21,8 @@ __all__ = [
     "lazy_property",
     "logits_to_probs",
     "probs_to_logits",
+    "tril_matrix_to_vec",
+    "vec_to_tril_matrix",
 ]
 
 euler_constant = 0.57721566490153286060
@@ -94,6 +99,41 @@ def probs_to_logits(probs: Any, is_binary: bool = False) -> Any:
     """
     kept = clamp_probs(probs)
     return kept.log() - (-kept).log1p() if is_binary else kept.log()
+
+
+def vec_to_tril_matrix(vec: Any, diag: int = 0) -> Any:
+    """Matrices whose lower triangles, up to diagonal ``diag``, hold ``vec``, row by row; zero elsewhere.
+
+    >>> import tracejit as tj
+    >>> vec_to_tril_matrix(tj.tensor([1.0, 2.0, 3.0]))
+    tensor([[1., 0.],
+            [2., 3.]])
+    """
+    count, shift = vec.shape[-1], 1 + 2 * diag
+    n = (math.isqrt(shift**2 + 8 * count + 4 * abs(diag) * (diag + 1)) - shift) // 2
+    if tril_indices(n, n, diag).shape[1] != count:
+        raise ArgumentValueError(
+            f"The size of last dimension is {count} which cannot be expressed as the lower triangular part of a "
+            "square D x D matrix."
+        )
+    rows, columns = tril_indices(n, n, diag)
+    matrix = vec.new_zeros((*vec.shape[:-1], n, n))
+    matrix[..., rows, columns] = vec
+    return matrix
+
+
+def tril_matrix_to_vec(mat: Any, diag: int = 0) -> Any:
+    """The lower triangles of matrices up to diagonal ``diag``, row by row.
+
+    >>> import tracejit as tj
+    >>> tril_matrix_to_vec(tj.tensor([[1.0, 0.0], [2.0, 3.0]]))
+    tensor([1., 2., 3.])
+    """
+    n = mat.shape[-1]
+    if not -n <= diag < n:
+        raise ArgumentValueError(f"diag ({diag}) provided is outside [{-n}, {n - 1}].")
+    rows, columns = tril_indices(n, n, diag)
+    return mat[..., rows, columns]
 
 
 class lazy_property:  # noqa: N801  (PyTorch's spelling)
