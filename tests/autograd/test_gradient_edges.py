@@ -54,10 +54,25 @@ def test_passes_in_two_steps():
     assert tj.allclose(x.grad, tj.autograd.grad(x.sin().cos().sum(), x)[0])
     with pytest.raises(RuntimeError, match="only for scalar outputs"):
         tj.autograd.grad(run(False)[1], x)
-    with pytest.raises(RuntimeError):
+    with pytest.raises(RuntimeError, match="Mismatch"):
         tj.autograd.grad(run()[1], x, grad_outputs=tj.ones(3))
-    with pytest.raises(RuntimeError):
+    with pytest.raises(RuntimeError, match="Mismatch"):
         tj.autograd.grad(run()[1], x, grad_outputs=tj.ones((), dtype=tj.float64))
+
+
+def test_edges_of_functions_know_their_results():
+    class Summed(tj.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.sum()
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * tj.tensor([2.0, 3.0])
+
+    x = leaf(1, 2)
+    tj.autograd.backward(get_gradient_edge(Summed.apply(x)))
+    assert x.grad.tolist() == [2, 3]
 
 
 def test_edges_cannot_be_materialized():

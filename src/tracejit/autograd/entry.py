@@ -118,7 +118,7 @@ def grad(
             "allow_unused=True if this is the desired behavior."
         )
     if materialize_grads:
-        found = _without_gaps(found, wanted, create_graph)
+        found = [*_without_gaps(found, wanted, create_graph)]
     return tuple(map(_laid_out, found))
 
 

@@ -17,6 +17,7 @@ from .saved import INFERENCE, SavedTensor, alias_of
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
+    from ..types import TensorType
 
 
 class FunctionNode(Node):
@@ -109,6 +110,11 @@ class FunctionNode(Node):
                 "implement one of them."
             )
         return function.vjp
+
+    def result_type(self, number: int) -> TensorType | None:
+        """That of a result."""
+        kind: TensorType | None = self._output_kinds[number]
+        return kind
 
     def apply(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
         """Run the user's ``backward`` and check what it returns."""

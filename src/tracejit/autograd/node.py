@@ -184,7 +184,8 @@ class AccumulateGrad(Node):
     def result_type(self, number: int) -> TensorType:
         """That of the leaf."""
         del number
-        return self.variable.spec
+        kind: TensorType = self.variable.spec
+        return kind
 
     @classmethod
     def of(cls, leaf: Tensor) -> AccumulateGrad:
