@@ -320,3 +320,12 @@ def test_hook_on_several_gradients_of_compiled_code():
         f(a, b).backward()
         g(a, b)
     assert seen == [2] * 6
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_hooks_of_nodes_return_as_many_gradients(count):
+    x = leaf(1)
+    y = x * (x + 1)
+    y.grad_fn.register_hook(lambda found, _: (found[0],) * count)
+    with pytest.raises(RuntimeError, match="incorrect number of values"):
+        y.sum().backward()

@@ -108,12 +108,16 @@ def test_full_backward_hook_when_no_input_needs_grad():
 
     module, seen = Scale(), []
     handle = module.register_full_backward_hook(lambda m, gi, go: seen.append((gi, go[0].tolist())))
-    module(ones(1)).sum().backward()
-    assert seen == [((), [1.0])]
+    with pytest.warns(UserWarning, match="no inputs require gradients"):
+        module(ones(1)).sum().backward()
+    assert seen == [((None,), [1.0])]
     assert module.w.grad.tolist() == [1.0]
     handle.remove()
-    module.register_full_backward_hook(lambda m, gi, go: (None, None))
-    with pytest.raises(RuntimeError, match="always return None"):
+    module.register_full_backward_hook(lambda m, gi, go: (None, go[0]))
+    with (
+        pytest.warns(UserWarning, match="no inputs require gradients"),
+        pytest.raises(RuntimeError, match="always return None"),
+    ):
         module(ones(1)).sum().backward()
 
 
@@ -179,3 +183,92 @@ def test_hooks_at_the_last_operation_find_the_tensor_and_replace():
     x = tj.ones(2, requires_grad=True)
     pair(x)["a"][0].sum().backward()
     assert x.grad.tolist() == [20.0, 20.0]
+
+
+class Mixed(nn.Module):
+    def forward(self, number, x, y):
+        return x * number, y * 2
+
+
+def test_gradients_of_arguments_are_by_position():
+    seen = []
+    module = Mixed()
+    module.register_full_backward_hook(lambda m, into, out: seen.append((into, out)))
+    x, y = ones(2, requires_grad=True), ones(2)
+    module(3, x, y)[0].sum().backward()
+    ((into, out),) = seen
+    assert (into[0], into[1].tolist(), into[2]) == (None, [3, 3], None)
+    assert (out[0].tolist(), out[1]) == ([1, 1], None)
+
+
+def test_backward_hooks_wait_for_the_results():
+    """A second derivative comes to the arguments by another way: no hook is called."""
+    seen = []
+    module = nn.MSELoss()
+    module.register_full_backward_hook(lambda *_: seen.append(1))
+    x = ones(1, requires_grad=True)
+    (g,) = tj.autograd.grad(module(x, ones(1) * 3), x, create_graph=True)
+    assert seen == [1]
+    assert tj.autograd.grad(g, x)[0].tolist() == [2]
+    assert seen == [1]
+
+
+def test_backward_hooks_where_no_argument_requires_grad():
+    module = nn.Linear(2, 1)
+    seen = []
+    module.register_full_backward_hook(lambda m, into, out: seen.append(into) or into)
+    with pytest.warns(UserWarning, match="no inputs require gradients"):
+        module(ones(3, 2)).sum().backward()
+    assert seen == [(None,)]
+    module.register_full_backward_hook(lambda m, into, out: out)
+    with (
+        pytest.warns(UserWarning, match="no inputs require gradients"),
+        pytest.raises(RuntimeError, match="always return None"),
+    ):
+        module(ones(3, 2)).sum().backward()
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_hooks_on_what_modules_get(replace):
+    place = nn.modules.module
+    seen = []
+
+    def hook(module, name, value):
+        seen.append((type(module).__name__, name))
+        if replace and isinstance(value, nn.Parameter):
+            return nn.Parameter(value.detach() * 0 + 7)
+        if replace and isinstance(value, tj.Tensor):
+            return value + 1
+        return None
+
+    with (
+        place.register_module_parameter_registration_hook(hook),
+        place.register_module_buffer_registration_hook(hook),
+        place.register_module_module_registration_hook(hook),
+    ):
+        net = nn.Sequential(nn.Linear(1, 1))
+        net.extra = nn.ReLU()
+        net.register_buffer("table", tj.ones(1))
+        net.table = tj.ones(1) * 2
+        net.add_module("none", None)
+        net.scale = nn.Parameter(tj.zeros(1))
+    expected = ["weight", "bias", "0", "extra", "table", "table", "none", "scale"]
+    assert [name for _, name in seen] == expected
+    assert net.scale.item() == (7 if replace else 0)
+    assert net.table.item() == (3 if replace else 2)
+    nn.Linear(1, 1)
+    assert len(seen) == 8
+
+
+def test_older_hooks_of_all_modules():
+    place, x = nn.modules.module, ones(1, requires_grad=True)
+    with place.register_module_backward_hook(lambda m, into, out: (into[0] * 3,)):
+        nn.Sequential(nn.ReLU())(x).backward()
+        assert x.grad.tolist() == [9]  # of the last operation of both
+        with pytest.raises(RuntimeError, match="both regular backward hooks and full"):
+            place.register_module_full_backward_hook(print)
+    with (
+        place.register_module_full_backward_hook(lambda *_: None),
+        pytest.raises(RuntimeError, match="both regular backward hooks and full"),
+    ):
+        place.register_module_backward_hook(print)

@@ -327,7 +327,14 @@ def _run_posthooks(
     for hook in tuple((node.hooks or {}).values()):
         changed = hook(tuple(results), tuple(grads))
         if changed is not None:
+            count = len(results)
             results = (changed,) if hasattr(changed, "_edge") else tuple(changed)
+            if len(results) != count:
+                name = getattr(hook, "__name__", type(hook).__name__)
+                raise AutogradError(
+                    f"hook '{name}' has returned an incorrect number of values (got {len(results)}, "
+                    f"but expected {count})"
+                )
     return results
 
 

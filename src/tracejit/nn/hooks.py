@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from ..autograd.handle import RemovableHandle
 from ..autograd.node import Edge, Node
 from ..autograd.saved import alias_of
+from ..errors import user_line
 from ..modes import MODES
 from ..tensor import Tensor
 from .structure import changed
@@ -55,6 +57,9 @@ class Hooks:
         self.state_post = HookTable()
         self.load_pre = HookTable()
         self.load_post = HookTable()
+        self.new_parameter = HookTable()
+        self.new_buffer = HookTable()
+        self.new_module = HookTable()
 
     def add(self, kind: str, module: Any, entry: Any, prepend: bool) -> HookHandle:
         """Add ``entry`` to the table called ``kind``."""
@@ -81,6 +86,14 @@ class EverywhereHandle(RemovableHandle):
         """Remove the hook; a second call does nothing."""
         if self._registry.pop(self.id, None) is not None:
             EVERYWHERE_CHANGES[0] += 1
+
+
+def registered(kind: str, module: Any, name: str, value: Any) -> Any:
+    """What the hooks of all modules make of a parameter, buffer or submodule that ``module`` gets."""
+    for hook in tuple(getattr(EVERYWHERE, kind).values()):
+        changed_to = hook(module, name, value)
+        value = value if changed_to is None else changed_to
+    return value
 
 
 def hooks_around(module: Any, kind: str) -> tuple[Any, ...]:
@@ -161,6 +174,7 @@ class _AroundBackward:
     def __init__(self, module: Any) -> None:
         self.module = module
         self.grad_output: tuple[Any, ...] | None = None
+        self.count = 0
         self.inputs_need_grad = False
         if MODES.recorder is not None:
             MODES.recorder.hooked("a module's backward hook inside a compiled function")
@@ -168,16 +182,17 @@ class _AroundBackward:
     def enter(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments, passed through the node that reports ``grad_input``."""
         chosen = [i for i, x in enumerate(args) if isinstance(x, Tensor) and x.requires_grad]
+        self.count = len(args)
         self.inputs_need_grad = bool(chosen)
         if not chosen:
             return args
-        tensors = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
 
         def seen(grads: list[Any]) -> Sequence[Any]:
+            if self.grad_output is None:
+                return grads  # they came by another way than the module's results: a pass through gradients
             by_position = dict(zip(chosen, grads, strict=True))
-            grad_input = tuple(by_position.get(i) for i in tensors)
-            grad_input = self.run_backward(grad_input)
-            return [grad_input[tensors.index(i)] for i in chosen]
+            grad_input = self.run_backward(tuple(by_position.get(i) for i in range(len(args))))
+            return [grad_input[i] for i in chosen]
 
         passed = _pass_through([args[i] for i in chosen], seen)
         result = list(args)
@@ -199,7 +214,13 @@ class _AroundBackward:
                 grad_output = _replaced(grad_output, hook(self.module, grad_output), "grad_output")
             self.grad_output = grad_output
             if not self.inputs_need_grad:
-                self.run_backward(())
+                warnings.warn(
+                    "Full backward hook is firing when gradients are computed with respect to module outputs since no "
+                    f"inputs require gradients. ({user_line()})",
+                    UserWarning,
+                    stacklevel=2,
+                )
+                self.run_backward((None,) * self.count)
             return [grad_output[i] for i in chosen]
 
         passed = iter(_pass_through([outputs[i] for i in chosen], seen))
@@ -212,12 +233,15 @@ class _AroundBackward:
         """What the backward hooks make of ``grad_input``."""
         for hook in hooks_around(self.module, "backward"):
             new = hook(self.module, grad_input, self.grad_output)
-            if new is not None and not grad_input:
-                raise RuntimeError(
-                    "Backward hook for Modules where no input requires gradient should always return None or None "
-                    "for all gradients."
-                )
+            if new is not None and not self.inputs_need_grad:
+                if not isinstance(new, tuple) or any(g is not None for g in new):
+                    raise RuntimeError(
+                        "Backward hook for Modules where no input requires gradient should always return None or None "
+                        "for all gradients."
+                    )
+                continue
             grad_input = _replaced(grad_input, new, "grad_input")
+        self.grad_output = None
         return grad_input
 
 

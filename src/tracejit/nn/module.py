@@ -141,6 +141,9 @@ class Module(StateHooks, ShownHooks, ModuleTree):
         elif isinstance(value, Parameter):
             self.register_parameter(name, value)
         else:
+            new = {"_modules": "new_module", "_buffers": "new_buffer"}.get(target)
+            if new is not None:
+                value = module_hooks.registered(new, self, name, value)
             own[target][name] = value
 
     def _accepting(self, name: str, value: Any) -> str:
@@ -200,7 +203,7 @@ class Module(StateHooks, ShownHooks, ModuleTree):
                 f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. "
                 "To express a parameter as a function of another Tensor, compute the value in the forward() method."
             )
-        self._parameters[name] = param
+        self._parameters[name] = module_hooks.registered("new_parameter", self, name, param)
         changed(self)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
@@ -210,7 +213,7 @@ class Module(StateHooks, ShownHooks, ModuleTree):
             raise TypeError(
                 f"cannot assign '{kind_name(tensor)}' as buffer '{name}' (tracejit.Tensor or None expected)"
             )
-        self._buffers[name] = tensor
+        self._buffers[name] = module_hooks.registered("new_buffer", self, name, tensor)
         (self._transient.discard if persistent else self._transient.add)(name)
         changed(self)
 
@@ -219,7 +222,7 @@ class Module(StateHooks, ShownHooks, ModuleTree):
         if module is not None and not isinstance(module, Module):
             raise not_a_module(module)
         self._check_name("module", name, self.__dict__.get("_modules", {}))
-        self._modules[name] = module
+        self._modules[name] = module_hooks.registered("new_module", self, name, module)
         changed(self)
 
     register_module = add_module
