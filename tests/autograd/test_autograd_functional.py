@@ -159,3 +159,26 @@ def test_a_batch_of_gradients_in_compiled_code():
         x = tj.arange(3.0) + number
         assert tj.allclose(compiled(x), rows(x))
     assert compiled.stats.compiled_calls == 3, compiled.explain()
+
+
+@pytest.mark.parametrize("name", ["jvp", "vjp", "jacobian", "hessian", "hvp", "vhp"])
+def test_only_tensors_are_differentiated(name):
+    call = getattr(tj.autograd.functional, name)
+    x = tj.ones(2)
+    for function, inputs in (
+        (lambda x, n: x.sum(), (x, 2)),
+        (lambda x: (x.sum(), "bar"), x),
+        (lambda x: x.sum(), 3.0),
+    ):
+        with pytest.raises((TypeError, RuntimeError)) as caught:
+            call(function, inputs)
+        assert caught.type is not AttributeError
+        if not isinstance(inputs, tj.Tensor):
+            assert isinstance(caught.value, TypeError)
+
+
+@pytest.mark.parametrize("name", ["jvp", "vjp", "hvp", "vhp"])
+def test_a_vector_for_every_input(name):
+    x = tj.ones(1)
+    with pytest.raises(RuntimeError, match="v should have 1 tensors"):
+        getattr(tj.autograd.functional, name)(lambda x: x.sum(), x, (tj.ones(1), tj.ones(1)))

@@ -253,3 +253,33 @@ def test_parameters_of_single_precision_beside_half(name: str, dtype: str) -> No
         return options[name](getattr(of.nn.functional, name)).float()
 
     np.testing.assert_allclose(run(tj).numpy(), run(torch).numpy(), rtol=0.02, atol=0.02)
+
+
+def test_sequences_are_joined_and_repeated() -> None:
+    def made(t: Any) -> list[Any]:
+        nn = t.nn
+        a, b = nn.Sequential(nn.ReLU(), nn.Tanh()), nn.Sequential(nn.Sigmoid())
+        joined, twice, thrice = a + b, a * 2, 3 * b
+        a += b
+        b *= 2
+        last = a.pop(-1)
+        names = [[type(m).__name__ for m in s] for s in (joined, twice, thrice, a, b, [last])]
+        return [
+            *names,
+            *(list(s._modules) for s in (joined, twice, thrice, a, b)),
+            a[0] is twice[2],
+        ]
+
+    assert made(tj) == made(torch)
+    for operation in (
+        lambda nn: nn.Sequential() + nn.ReLU(),
+        lambda nn: nn.Sequential() * 1.5,
+        lambda nn: nn.Sequential() * 0,
+        lambda nn: -1 * nn.Sequential(),
+        lambda nn: nn.Sequential().__iadd__([nn.ReLU()]),
+        lambda nn: nn.Sequential().__imul__(0),
+    ):
+        with pytest.raises(Exception) as theirs:
+            operation(torch.nn)
+        with pytest.raises(theirs.type):
+            operation(tj.nn)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..cuda.arrays import placed
-from ..errors import AutogradError
+from ..errors import ArgumentError, AutogradError
 from ..modes import MODES
 from ..ops.movement import reshape
 from ..ops.source import full
@@ -122,7 +122,9 @@ def vhp(
     with _Recording():
         arguments = _fresh(inputs, create_graph)
         output = func(*arguments)
-        first = _gradients((output,), arguments, (None,), True, strict)
+        if len(_tuple(output)) != 1:
+            raise AutogradError("The function given to vhp should return a single Tensor")
+        first = _gradients(_tuple(output), arguments, (None,), True, strict)
         found = _gradients(first, arguments, _vectors(v, inputs), create_graph, False)
     return _plain(output, create_graph), _like(inputs, _plain_all(found, create_graph))
 
@@ -155,7 +157,16 @@ class _Recording:
 
 
 def _tuple(value: Tensors) -> tuple[Any, ...]:
-    return (value,) if hasattr(value, "_edge") else tuple(value)
+    if hasattr(value, "_edge"):
+        return (value,)
+    found = tuple(value) if isinstance(value, (list, tuple)) else (value,)
+    for x in found:
+        if not hasattr(x, "_edge"):
+            raise ArgumentError(
+                "The inputs and outputs of the user-provided function must be either a Tensor or a tuple of Tensors, "
+                f"but got {type(x).__name__}"
+            )
+    return found
 
 
 def _like(given: Tensors, values: Sequence[Any]) -> Any:
@@ -188,6 +199,8 @@ def _vectors(v: Tensors, like: Tensors) -> tuple[Any, ...]:
             )
         return (_full(targets[0], 1),)
     vectors = _tuple(v)
+    if len(vectors) != len(targets):
+        raise AutogradError(f"v should have {len(targets)} tensors, but got {len(vectors)}")
     for x, target in zip(vectors, targets, strict=True):
         if x.spec.shape != target.spec.shape:
             raise AutogradError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Self, cast
 
 from .module import Module, not_a_module
 from .printing import list_repr
@@ -76,7 +76,7 @@ class _Numbered(Module):
 
     def pop(self, index: int = -1) -> Any:
         """Remove and return the module at ``index``."""
-        module = self._modules[self._key(index)]
+        module = self[index]
         del self[index]
         return module
 
@@ -115,9 +115,35 @@ class Sequential(_Numbered):
         return self._modules[self._key(index)]
 
     def __add__(self, other: Sequential) -> Sequential:
-        if not isinstance(other, Sequential):
-            return NotImplemented
+        _check_added(other)
         return Sequential(*self, *other)
+
+    def __iadd__(self, other: Sequential) -> Self:
+        _check_added(other)
+        return cast("Self", self.extend(other))
+
+    def __mul__(self, times: int) -> Sequential:
+        self._check_times(times)
+        return Sequential(*(list(self) * times))
+
+    __rmul__ = __mul__
+
+    def __imul__(self, times: int) -> Self:
+        self._check_times(times)
+        return cast("Self", self.extend(list(self) * (times - 1)))
+
+    def _check_times(self, times: Any) -> None:
+        if not isinstance(times, int):
+            raise TypeError(f"unsupported operand type(s) for *: {type(self)} and {type(times)}")
+        if times <= 0:
+            raise ValueError(f"Non-positive multiplication factor {times} for {type(self)}")
+
+
+def _check_added(other: Any) -> None:
+    if not isinstance(other, Sequential):
+        raise ValueError(
+            f"add operator supports only objects of Sequential class, but {type(other)} is given."
+        )
 
 
 class ModuleList(_Numbered):
