@@ -17,7 +17,7 @@ from .autograd.handle import RemovableHandle
 from .cuda import seeds
 from .func import functional_call
 from .made_modules import make_module
-from .nn import lazy, parallel, recurrent_functions, reductions
+from .nn import lazy, parallel, recurrent_functions, reductions, uninitialized
 from .ops.table import FUNCTIONS
 from .scripting import unchanged
 from .utils import flat_buffers
@@ -84,11 +84,11 @@ def _make_all() -> None:
     marks.update(_overload=unchanged, _overload_method=unchanged)
     make_module("_jit_internal", typing, boolean_dispatch=_boolean_dispatch, **marks)
     make_module("autograd.profiler", profiler)
-    make_module("nn.modules.lazy", LazyModuleMixin=lazy._Lazy)
+    make_module("nn.modules.lazy", lazy)
     for name in ("distributed", "data_parallel"):
         make_module(f"nn.parallel.{name}", parallel)
-    for kind in (lazy.UninitializedParameter, lazy.UninitializedBuffer):
-        setattr(sys.modules["tracejit.nn.parameter"], kind.__name__, kind)
+    for name in uninitialized.__all__:
+        setattr(sys.modules["tracejit.nn.parameter"], name, getattr(uninitialized, name))
 
 
 def names_of_jit() -> dict[str, Any]:

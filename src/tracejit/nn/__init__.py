@@ -67,8 +67,6 @@ from .lazy import (
     LazyInstanceNorm2d,
     LazyInstanceNorm3d,
     LazyLinear,
-    UninitializedBuffer,
-    UninitializedParameter,
 )
 from .linear import Bilinear, Embedding, Flatten, Identity, Linear, Unflatten
 from .loss import (
@@ -159,6 +157,7 @@ from .transformer import Transformer, TransformerDecoder, TransformerEncoder
 from .transformer_layers import TransformerDecoderLayer, TransformerEncoderLayer
 
 from . import modules  # isort: skip  (the layers above under PyTorch's module paths)
+from .uninitialized import UninitializedBuffer, UninitializedParameter
 
 __all__ = [
     "CELU",

@@ -76,7 +76,7 @@ class _Numbered(Module):
 
     def pop(self, index: int = -1) -> Any:
         """Remove and return the module at ``index``."""
-        module = self[index]
+        module = self._modules[self._key(index)]
         del self[index]
         return module
 

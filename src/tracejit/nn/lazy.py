@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import numpy as np
-
-from ..dtypes import get_default_dtype
-from ..tensor import Tensor
 from . import batchnorm, convolution, linear
 from .module import Module
-from .parameter import Buffer, Parameter
 from .structure import changed
+from .uninitialized import UninitializedBuffer, UninitializedParameter, is_lazy
 
 __all__ = [
     "LazyBatchNorm1d",
@@ -27,59 +23,86 @@ __all__ = [
     "LazyInstanceNorm2d",
     "LazyInstanceNorm3d",
     "LazyLinear",
-    "UninitializedBuffer",
-    "UninitializedParameter",
+    "LazyModuleMixin",
 ]
-
-
-class UninitializedParameter(Parameter):
-    """A parameter whose shape is not known yet.
-
-    >>> import tracejit as tj
-    >>> isinstance(tj.nn.LazyLinear(2).weight, tj.nn.UninitializedParameter)
-    True
-    """
-
-    __slots__ = ()
-
-    def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
-        kind = get_default_dtype() if dtype is None else dtype
-        super().__init__(Tensor._wrap(np.zeros(0, kind.np)), requires_grad)
-
-    def __repr__(self) -> str:
-        return "<UninitializedParameter>"
-
-
-class UninitializedBuffer(Buffer):
-    """A buffer whose shape is not known yet.
-
-    >>> import tracejit as tj
-    >>> isinstance(tj.nn.LazyBatchNorm1d().running_mean, tj.nn.UninitializedBuffer)
-    True
-    """
-
-    __slots__ = ()
-
-    def __init__(self, device: Any = None, dtype: Any = None, persistent: bool = True) -> None:
-        kind = get_default_dtype() if dtype is None else dtype
-        super().__init__(Tensor._wrap(np.zeros(0, kind.np)), persistent)
-
-    def __repr__(self) -> str:
-        return "<UninitializedBuffer>"
 
 
 #: Attributes that count what the first input tells; zero until then.
 _SIZES = ("in_features", "in_channels", "num_features")
 
 
-class _Lazy:
-    """Becomes the layer ``becomes`` once it knows the size of its input.
+class LazyModuleMixin:
+    """A module some of whose parameters or buffers get their shapes from the first input.
 
-    The arguments are kept; the first input, or a state that is loaded, tells the size. The class changes then, so that
-    nothing of this remains.
+    A class that derives from it and from ``Module`` registers an :class:`UninitializedParameter` or buffer, and has
+    ``initialize_parameters(*args)``, which takes the arguments of the first call and materializes them. The class
+    becomes ``cls_to_become`` then, where one is given. A state that is loaded tells shapes, too. ``RuntimeError`` for a
+    first call that leaves something without a shape.
+
+    >>> import tracejit as tj
+    >>> class Scale(LazyModuleMixin, tj.nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.factor = UninitializedParameter()
+    ...     def initialize_parameters(self, x):
+    ...         self.factor.materialize(x.shape[-1:])
+    ...         tj.nn.init.ones_(self.factor)
+    ...     def forward(self, x):
+    ...         return x * self.factor
+    >>> scale = Scale()
+    >>> scale(tj.ones(2, 3)).shape, scale.has_uninitialized_params()
+    (tracejit.Size([2, 3]), False)
     """
 
-    becomes: ClassVar[type[Module]]
+    cls_to_become: ClassVar[type[Module] | None] = None
+
+    def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
+        """Materialize what has no shape; the arguments are those of the first call."""
+        raise NotImplementedError(
+            f"initialize_parameters is not implemented for {type(self).__name__}"
+        )
+
+    def has_uninitialized_params(self: Any) -> bool:
+        """Is there a parameter or buffer without a shape?"""
+        return any(map(is_lazy, (*self._parameters.values(), *self._buffers.values())))
+
+    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+        """The module's result; the first call gives shapes."""
+        if "_is_settled" in self.__dict__:
+            return Module.__call__(self, *args, **kwargs)
+        self._infer_parameters(self, args, kwargs)
+        return self(*args, **kwargs)
+
+    def _infer_parameters(self: Any, module: Any, args: Any, kwargs: Any = None) -> None:
+        """Give shapes, for a first call with these arguments."""
+        module.initialize_parameters(*args, **(kwargs or {}))
+        if module.has_uninitialized_params():
+            raise RuntimeError(f"module {type(self).__name__} has not been fully initialized")
+        if module.cls_to_become is None:
+            module.__dict__["_is_settled"] = True
+        else:
+            module.__class__ = module.cls_to_become
+        changed(module)
+
+    def _save_to_state_dict(self: Any, destination: Any, prefix: str, keep_vars: bool, /) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)  # type: ignore[misc]
+        for name, tensor in (*self._parameters.items(), *self._buffers.items()):
+            if is_lazy(tensor) and prefix + name in destination:
+                destination[prefix + name] = tensor
+
+    def _load_from_state_dict(self: Any, values: Any, prefix: str, *others: Any) -> None:
+        for name, tensor in (*self._parameters.items(), *self._buffers.items()):
+            value = values.get(prefix + name)
+            if is_lazy(tensor) and value is not None and not is_lazy(value):
+                tensor.materialize(value.shape)
+                changed(self)
+        super()._load_from_state_dict(values, prefix, *others)  # type: ignore[misc]
+
+
+class _Lazy(LazyModuleMixin):
+    """Becomes the layer ``cls_to_become`` once it knows the size of its input; the arguments are kept until then."""
+
+    cls_to_become: ClassVar[Any]
     names: ClassVar[tuple[str, ...]] = ("weight", "bias")
     statistics: ClassVar[tuple[str, ...]] = ()
     _arguments: tuple[tuple[Any, ...], dict[str, Any]]
@@ -88,61 +111,39 @@ class _Lazy:
         Module.__init__(self)
         object.__setattr__(self, "_arguments", (arguments, options))
         made = self._made(options.get("groups", 1))
+        kind: Any = {name: options.get(name) for name in ("device", "dtype")}
         for name, value in made.__dict__.items():
             self.__dict__.setdefault(name, 0 if name in _SIZES else value)
         for name in self.names:
             known = getattr(made, name, None) is not None
-            self.register_parameter(name, UninitializedParameter() if known else None)
+            self.register_parameter(name, UninitializedParameter(**kind) if known else None)
         for name in self.statistics:
             known = getattr(made, name, None) is not None
-            self.register_buffer(name, UninitializedBuffer() if known else None)
+            self.register_buffer(name, UninitializedBuffer(**kind) if known else None)
         for name, buffer in made._buffers.items():
             if name not in self._buffers:  # the count of batches has its shape already
                 self.register_buffer(name, buffer)
 
-    def _made(self: Any, size: int) -> Module:
+    def _made(self: Any, size: int) -> Any:
         """The layer for inputs of a size, which is its first argument."""
         arguments, options = self._arguments
-        made: Module = self.becomes(size, *arguments, **options)
-        return made
+        return self.cls_to_become(size, *arguments, **options)
 
-    def has_uninitialized_params(self) -> bool:
-        """True: the size of the input is not known."""
-        return True
-
-    def initialize_parameters(self: Any, input: Any) -> None:
-        """Take the size from ``input``."""
-        self._become(self._made(self._size_of(input)))
-
-    def _become(self: Any, made: Module) -> None:
-        before = {name: self._parameters.get(name) for name in self.names}
-        state = {**made.__dict__, "_hooks": self._hooks, "_version": self._version}
-        training = self.training
-        self.__dict__.clear()
-        self.__class__ = type(made)
-        self.__dict__.update(state)
-        for name, parameter in before.items():
-            if parameter is not None:
-                self._parameters[name] = _filled(parameter, self._parameters[name])
-        self.train(training)
-        changed(self)
+    def initialize_parameters(self: Any, input: Any, *others: Any, **options: Any) -> None:
+        """Take the size from ``input``, and the first values of what no state that was loaded has given."""
+        size = self._size_of(input)
+        made = self._made(size) if self.has_uninitialized_params() else None
+        for table in (self._parameters, self._buffers):
+            for name, tensor in table.items():
+                if is_lazy(tensor):  # optimizers may know it, and it may have been converted
+                    tensor._become(getattr(made, name).detach().to(tensor.device, tensor.dtype))
+        for name in _SIZES:
+            if name in self.__dict__:
+                self.__dict__[name] = size
+        self.__dict__.pop("_arguments", None)
 
     def _size_of(self: Any, input: Any) -> int:
         return int(input.shape[1])
-
-    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
-        """The layer's result; the first call makes the parameters."""
-        self.initialize_parameters(args[0])
-        return self(*args, **kwargs)
-
-
-def _filled(parameter: Any, made: Any) -> Any:
-    """The parameter that optimizers may know already, with the values of the one just made."""
-    array = made.array.astype(parameter.dtype.np, copy=False)  # it may have been converted since
-    parameter.__class__ = Parameter
-    parameter._array, parameter._block, parameter._pointer = array, None, 0
-    parameter._type = parameter._layout = None
-    return parameter
 
 
 class _LazyChannels(_Lazy):
@@ -163,7 +164,7 @@ class LazyLinear(_Lazy, linear.Linear):
     (tracejit.Size([4, 2]), Linear(in_features=3, out_features=2, bias=True))
     """
 
-    becomes = linear.Linear
+    cls_to_become = linear.Linear
 
     def __init__(self, *args: Any, **options: Any) -> None:
         self._wait(args, options)
@@ -182,7 +183,7 @@ def _lazy(name: str, becomes: Any, rank: int | None, **members: Any) -> Any:
 
     base = _Lazy if rank is None else _LazyChannels
     words = f"{becomes.__name__} whose number of channels is that of the first input."
-    members.update(__doc__=words, __init__=begin, becomes=becomes, __module__=__name__)
+    members.update(__doc__=words, __init__=begin, cls_to_become=becomes, __module__=__name__)
     return type(name, (base, becomes), {**members, **({} if rank is None else {"rank": rank})})
 
 

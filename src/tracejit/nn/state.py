@@ -11,6 +11,7 @@ from ..autograd.grad_mode import no_grad
 from ..tensor import Tensor
 from .parameter import Parameter
 from .structure import changed
+from .uninitialized import is_lazy
 
 EXTRA = "_extra_state"
 
@@ -185,6 +186,8 @@ def _load_one(
     module: Any, name: str, key: str, current: Tensor, value: Tensor, assign: bool
 ) -> str | None:
     """Copy (or assign) one value; the problem, if there is one."""
+    if is_lazy(current) and is_lazy(value):
+        return None
     if current.ndim == 0 and value.shape == (1,):  # numbers had a dimension once
         value = value.reshape(())
     if value.shape != current.shape:

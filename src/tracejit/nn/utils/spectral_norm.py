@@ -10,6 +10,7 @@ from .. import functional as F
 from ..convolution import _ConvTranspose
 from ..module import Module
 from ..parameter import Parameter
+from ..uninitialized import must_have_a_shape
 from .parametrize import own_class
 
 M = TypeVar("M", bound=Module)
@@ -85,6 +86,7 @@ def spectral_norm(
     rows = default_dim(module) if dim is None else dim
     weight = module._parameters[name]
     assert weight is not None
+    must_have_a_shape(weight, "`SpectralNorm`")
     matrix = as_matrix(weight.detach(), rows)
     delattr(module, name)
     module.register_parameter(f"{name}_orig", weight)

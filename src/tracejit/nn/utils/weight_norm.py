@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from ...autograd.grad_mode import no_grad
 from ..module import Module
 from ..parameter import Parameter
+from ..uninitialized import must_have_a_shape
 from .parametrize import own_class
 
 M = TypeVar("M", bound=Module)
@@ -49,6 +50,7 @@ def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
     if name in normed_names:
         raise RuntimeError(f"Cannot register two weight_norm hooks on the same parameter {name}")
     weight = getattr(module, name)
+    must_have_a_shape(weight, "`WeightNorm`")
     delattr(module, name)
     with no_grad():
         g, v = length(weight, dim), weight.clone()
