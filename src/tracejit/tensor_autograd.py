@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .autograd import backward as run_backward
 from .autograd.handle import RemovableHandle, registry
+from .autograd.node import next_number
 from .errors import ArgumentError, AutogradError, user_line
 from .modes import MODES
 from .retired import retire
@@ -216,6 +217,8 @@ class AutogradMethods(TensorCore):
             return this  # type: ignore[no-any-return]
         if MODES.recorder is not None:
             MODES.recorder.detach_in_place(self)
+        if self._grad_fn is not None:
+            self._detached = next_number()
         self._requires_grad, self._grad_fn, self._output_nr = False, None, 0
         self._writes.history += 1
         self._history = self._writes.history

@@ -108,6 +108,7 @@ class TensorCore(ops.OperatorMixin):
     _output_nr = 0
     _steps: tuple[ViewStep, ...] | PartSteps = ()  # from the base to a view
     _history = 0
+    _detached = 0  # the number nodes had come to when its history was forgotten
     _seen = 0  # how often the storage of a view had been written to when its history was right
     _turns: tuple[
         ViewStep | None, ...

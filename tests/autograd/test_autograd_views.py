@@ -103,3 +103,38 @@ def test_copies_are_steps_of_their_own() -> None:
     z.register_hook(lambda g: g * 100)
     (y.sum() + z.sum()).backward()
     assert x.grad.tolist() == [202.0, 202.0]
+
+
+def detached_later(x):
+    y = x * 2
+    z = y.sin()
+    y.detach_()
+    return z.sum() + y.sum()
+
+
+def detached_result(x):
+    y = (x * 2).exp()
+    z = y * 3
+    y.detach_()
+    return z.sum() + (y * x).sum()
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_what_a_pass_needs_must_not_forget_its_history(compiled):
+    """As in PyTorch; a result that its own step keeps, and what no step keeps, may."""
+    for function, fails in ((detached_later, True), (detached_result, False)):
+        f = tj.compile(function) if compiled else function
+        for _ in range(3):
+            x = tj.tensor([0.5, -1.0], requires_grad=True)
+            out = f(x)
+            if fails:
+                with pytest.raises(RuntimeError, match="detached in-place"):
+                    out.backward()
+            else:
+                (g,) = tj.autograd.grad(out, x)
+                expected = 6 * (2 * x).exp() + (2 * x).exp()
+                assert tj.allclose(g, expected)
+    x = tj.ones(2, requires_grad=True)
+    y = x.sin()
+    x.detach_()  # a leaf has no history to forget
+    y.sum().backward()

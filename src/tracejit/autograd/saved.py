@@ -57,6 +57,8 @@ class SavedTensor:
         tensor: Tensor = self.tensor
         if tensor._writes.value != self.version:
             self._refuse(tensor, node)
+        if tensor._detached > node.sequence and not self.is_output:
+            self._refuse_detached(node)
         if MODES.recorder is not None:
             MODES.recorder.unpacked(tensor)
         if not self.is_output:
@@ -75,6 +77,8 @@ class SavedTensor:
         tensor: Tensor = self.tensor
         if tensor._writes.value != self.version:
             self._refuse(tensor, node)
+        if tensor._detached > node.sequence and not self.is_output:
+            self._refuse_detached(node)
         return tensor
 
     def _unpack_packed(self, node: Node) -> Tensor:
@@ -102,6 +106,12 @@ class SavedTensor:
             f"operation: [{tensor.dtype.tensor_name} {list(tensor.shape)}]{origin} is at version "
             f"{tensor._writes.value}; expected version {self.version} instead (saved by {node.name()}).",
             "Hint: clone() the tensor before changing it, or use the out-of-place operation.",
+        )
+
+    def _refuse_detached(self, node: Node) -> None:
+        raise AutogradError(
+            "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_(). This is not "
+            f"supported, please use out-of-place `.detach()` instead (saved by {node.name()})."
         )
 
 

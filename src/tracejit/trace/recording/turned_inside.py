@@ -34,6 +34,7 @@ class TurnedInside:
     views: dict[int, tuple[Value, Value]]
     alive: KeptAlive
     careful: Callable[[str], Any]
+    changed_beneath: Callable[..., None]
     emit: Callable[..., Value]
     inside: Callable[[Tensor], bool]
     leave_behind: Callable[[Tensor, Value], None]
@@ -79,6 +80,8 @@ class TurnedInside:
         self.trial_turns(tensor, "detach_")
         if self.failure is None:
             with self.careful("detach_()"):
+                if tensor._grad_fn is not None:
+                    self.changed_beneath(tensor, None, "detach_() of what a backward pass needs")
                 self._become(tensor, ((elementwise.detach_copy, {}),), "detach_")
 
     def _steps_between(self, tensor: Tensor, view: Tensor) -> tuple[Step, ...] | None:
