@@ -104,6 +104,10 @@ def is_compile_supported(device_type: str) -> bool:
 
 
 make_module("_dynamo.utils", is_compile_supported=is_compile_supported)
+#: Inside it, tensors that stand for many may be indices: they always may.
+make_module(
+    "_dynamo._trace_wrapped_higher_order_op", TransformGetItemToIndex=contextlib.nullcontext
+)
 
 
 def list_backends(*_: Any, **__: Any) -> list[str]:

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import sys
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-__all__ = ["make_module"]
+__all__ = ["empty_module", "make_module"]
+
+
+def empty_module(full: str, text: str) -> ModuleType:
+    """A module with nothing in it yet, which is imported by that name from here on.
+
+    >>> empty_module("tracejit.docs", "What is shown.").__doc__
+    'What is shown.'
+    """
+    made = sys.modules[full] = ModuleType(full, text)
+    made.__spec__ = ModuleSpec(full, None)  # importlib.util.find_spec gives it
+    return made
 
 
 def make_module(path: str, *sources: Any, **names: Any) -> None:
@@ -18,12 +30,11 @@ def make_module(path: str, *sources: Any, **names: Any) -> None:
     parent, _, last = full.rpartition(".")
     if full in sys.modules:
         return
-    made = ModuleType(full, f"What PyTorch keeps in ``torch.{path}``.")
+    made = empty_module(full, f"What PyTorch keeps in ``torch.{path}``.")
     for source in sources:
         for name in getattr(source, "__all__", None) or _public(source):
             setattr(made, name, getattr(source, name))
     made.__dict__.update(names)
-    sys.modules[full] = made
     if parent in sys.modules and not hasattr(sys.modules[parent], last):
         setattr(sys.modules[parent], last, made)
 

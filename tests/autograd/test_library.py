@@ -246,3 +246,9 @@ def test_schemas_are_taken_apart() -> None:
     assert found.bind((1,), {"b": True}) == ((1, [1, 2]), {"y": 1.5, "s": "a, b", "b": True})
     with pytest.raises(ValueError, match="no schema"):
         Schema.of("f(Tensor x)")
+
+
+def test_libraries_written_against_another_package_are_said_to_be_missing() -> None:
+    with pytest.raises(OSError, match="Could not load this library: ops"):
+        tj.ops.load_library("ops.so")
+    assert not tj.ops.loaded_libraries

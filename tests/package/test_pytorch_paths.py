@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import pickle
 import tomllib
@@ -19,7 +20,9 @@ _inductor.config: coordinate_descent_tuning, triton | _jit_internal: boolean_dis
 _dynamo.utils: is_compile_supported | cuda.random: manual_seed_all, get_rng_state
 cuda.amp.autocast_mode: autocast | cuda.amp.grad_scaler: GradScaler | autograd.function: FunctionCtx
 cuda: _initialized | fx: wrap, Proxy | jit: _overload_method, _script_if_tracing | utils.hooks: RemovableHandle
-utils._pytree: register_pytree_node, SUPPORTED_NODES
+utils._pytree: register_pytree_node, SUPPORTED_NODES, _dict_flatten, _dict_unflatten | cuda: CUDAGraph, graph
+_dynamo._trace_wrapped_higher_order_op: TransformGetItemToIndex
+nn.attention.flex_attention: _DEFAULT_SPARSE_BLOCK_SIZE
 amp.autocast_mode: autocast | autograd.profiler: profile, record_function | autograd.variable: Variable
 backends.cudnn: benchmark, deterministic, enabled | distributed: init_process_group, is_initialized, is_mpi_available
 distributions.categorical: Categorical | distributions.kl: kl_divergence | distributions.normal: Normal
@@ -69,6 +72,13 @@ NAMES = [
 @pytest.mark.parametrize(("path", "name"), NAMES)
 def test_names_are_found_where_pytorch_has_them(path: str, name: str) -> None:
     assert hasattr(importlib.import_module(f"tracejit.{path}"), name)
+
+
+@pytest.mark.parametrize("path", ["nn.modules.loss", "optim.adamw"])
+def test_modules_made_of_others_are_found_by_what_looks_for_modules(path: str) -> None:
+    found = importlib.util.find_spec(f"tracejit.{path}")
+    assert found is not None
+    assert found.name == f"tracejit.{path}"
 
 
 def test_the_version_is_the_one_of_the_distribution():
@@ -392,3 +402,9 @@ def test_names_of_the_package() -> None:
     assert tj.zeros_like(tj.ones(2), memory_format=tj.legacy_contiguous_format).tolist() == [0, 0]
     with pytest.raises(AssertionError, match="why"):
         tj._assert_async(tj.tensor(False), "why")
+
+
+def test_graphs_captured_by_hand_are_refused() -> None:
+    for make in (tj.cuda.CUDAGraph, tj.cuda.graph, tj.cuda.make_graphed_callables):
+        with pytest.raises(tj.errors.DeviceError, match="use compile"):
+            make()

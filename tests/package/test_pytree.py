@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict, defaultdict, deque, namedtuple
 
 import pytest
 
 import tracejit as tj
 from tracejit.utils._pytree import (
     SUPPORTED_NODES,
+    _dict_flatten_with_keys,
+    key_get,
+    keystr,
     register_pytree_node,
+    tree_all,
+    tree_any,
     tree_flatten,
+    tree_flatten_with_path,
     tree_leaves,
+    tree_leaves_with_path,
     tree_map,
     tree_map_only,
+    tree_map_with_path,
+    tree_structure,
     tree_unflatten,
 )
 
 Pair = namedtuple("Pair", ["a", "b"])
 
 
-@pytest.mark.parametrize(
-    "tree", [1, (), [], {}, [1, (2, [])], Pair(1, [2]), OrderedDict(b=1, a=(2, None)), {"x": {}}]
-)
+TREES = [
+    *(1, (), [], {}, [1, (2, [])], Pair(1, [2]), OrderedDict(b=1, a=(2, None)), {"x": {}}),
+    *(deque([1, (2,)], maxlen=3), defaultdict(int, {5: [6]})),
+]
+
+
+@pytest.mark.parametrize("tree", TREES)
 def test_there_and_back(tree) -> None:
     leaves, spec = tree_flatten(tree)
     again = tree_unflatten(leaves, spec)
@@ -30,6 +43,30 @@ def test_there_and_back(tree) -> None:
     assert type(again) is type(tree)
     assert spec.num_leaves == len(leaves)
     assert tree_leaves(tree) == leaves
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_paths_lead_to_leaves(tree) -> None:
+    found, spec = tree_flatten_with_path(tree)
+    assert spec == tree_structure(tree)
+    assert [leaf for _, leaf in found] == tree_leaves(tree)
+    assert [key_get(tree, path) for path, _ in found] == tree_leaves(tree)
+    assert tree_map_with_path(lambda path, x, y: key_get(tree, path), tree, tree) == tree
+
+
+def test_paths_as_text() -> None:
+    tree = {"a": [Pair(1, {2: 3})]}
+    assert [keystr(path) for path, _ in tree_leaves_with_path(tree)] == [
+        "['a'][0].a",
+        "['a'][0].b[2]",
+    ]
+
+
+def test_questions_about_leaves() -> None:
+    assert tree_all(lambda n: n > 0, [1, {"a": 2}])
+    assert not tree_all(lambda n: n > 1, [1, {"a": 2}])
+    assert tree_any(lambda n: n > 1, [1, {"a": 2}])
+    assert not tree_any(lambda n: n > 2, [1, {"a": 2}])
 
 
 def test_maps() -> None:
@@ -75,3 +112,29 @@ def test_classes_that_programs_register() -> None:
             register_pytree_node(Box, None, None)
     finally:
         del SUPPORTED_NODES[Box]
+
+
+def test_paths_into_classes_that_programs_register() -> None:
+    class Output(OrderedDict):
+        """Outputs of models in a known package."""
+
+    class Hidden(list):
+        """Without steps to its items."""
+
+    register_pytree_node(
+        Output,
+        lambda d: (list(d.values()), list(d)),
+        lambda values, keys: Output(zip(keys, values, strict=True)),
+        flatten_with_keys_fn=_dict_flatten_with_keys,
+    )
+    register_pytree_node(Hidden, lambda h: (list(h), None), lambda items, _: Hidden(items))
+    try:
+        assert [keystr(p) for p, _ in tree_leaves_with_path((Output(a=1, b=[2]),))] == [
+            "[0]['a']",
+            "[0]['b'][0]",
+        ]
+        assert type(tree_map(lambda n: n, Output(a=1))) is Output
+        with pytest.raises(ValueError, match="no paths"):
+            tree_leaves_with_path(Hidden([1]))
+    finally:
+        del SUPPORTED_NODES[Output], SUPPORTED_NODES[Hidden]

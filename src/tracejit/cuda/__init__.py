@@ -24,6 +24,7 @@ from .devices import (
     synchronize,
 )
 from .driver import device_count, is_available, why_unavailable
+from .graphs import CUDAGraph, graph, make_graphed_callables
 from .memory import (
     empty_cache,
     max_memory_allocated,
@@ -60,6 +61,7 @@ from .streams import (
 )
 
 __all__ = [
+    "CUDAGraph",
     "DeviceProperties",
     "Event",
     "OutOfMemoryError",
@@ -79,6 +81,7 @@ __all__ = [
     "get_float32_matmul_precision",
     "get_rng_state",
     "get_rng_state_all",
+    "graph",
     "init",
     "initial_seed",
     "is_available",
@@ -86,6 +89,7 @@ __all__ = [
     "is_current_stream_capturing",
     "is_initialized",
     "is_tf32_supported",
+    "make_graphed_callables",
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",

@@ -29,6 +29,7 @@ from . import (
     table,
     transcendental,
 )
+from .loading import load_library, loaded_libraries
 from .mixin import OperatorMixin, Size, as_method
 
 __all__ = [
@@ -48,6 +49,8 @@ __all__ = [
     "inverse",
     "limits",
     "linear_algebra",
+    "load_library",
+    "loaded_libraries",
     "movement",
     "ordering",
     "polynomials",

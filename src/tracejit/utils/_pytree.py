@@ -2,13 +2,57 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 #: Any nested value.
 PyTree = Any
+#: The steps that lead from a nested value to one of its leaves.
+KeyPath = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class SequenceKey:
+    """The step to an item of a list or a tuple."""
+
+    idx: int
+
+    def __str__(self) -> str:
+        return f"[{self.idx!r}]"
+
+    def get(self, sequence: Any) -> Any:
+        """What lies there in ``sequence``."""
+        return sequence[self.idx]
+
+
+@dataclass(frozen=True)
+class MappingKey:
+    """The step to a value of a dict."""
+
+    key: Any
+
+    def __str__(self) -> str:
+        return f"[{self.key!r}]"
+
+    def get(self, mapping: Any) -> Any:
+        """What lies there in ``mapping``."""
+        return mapping[self.key]
+
+
+@dataclass(frozen=True)
+class GetAttrKey:
+    """The step to an attribute, as of a named tuple."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f".{self.name}"
+
+    def get(self, obj: Any) -> Any:
+        """What lies there in ``obj``."""
+        return getattr(obj, self.name)
 
 
 @dataclass(frozen=True)
@@ -18,20 +62,95 @@ class NodeDef:
     type: type
     flatten_fn: Callable[[Any], tuple[Any, Any]]
     unflatten_fn: Callable[[Iterable[Any], Any], Any]
+    #: The same with the step to each child, where it is known.
+    flatten_with_keys_fn: Callable[[Any], tuple[Any, Any]] | None = field(
+        default=None, compare=False
+    )
 
 
-#: Classes that programs registered.
-SUPPORTED_NODES: dict[type, NodeDef] = {}
+def _dict_flatten(d: dict[Any, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    return tuple(d.values()), tuple(d)
+
+
+def _dict_flatten_with_keys(
+    d: dict[Any, Any],
+) -> tuple[list[tuple[MappingKey, Any]], tuple[Any, ...]]:
+    return [(MappingKey(key), value) for key, value in d.items()], tuple(d)
+
+
+def _dict_unflatten(values: Iterable[Any], context: Iterable[Any]) -> dict[Any, Any]:
+    return dict(zip(context, values, strict=True))
+
+
+def _items(sequence: Iterable[Any]) -> list[tuple[SequenceKey, Any]]:
+    return [(SequenceKey(i), item) for i, item in enumerate(sequence)]
+
+
+def _node(
+    kind: type, context: Callable[[Any], Any], unflatten: Callable[[Iterable[Any], Any], Any]
+) -> NodeDef:
+    """How a class of Python's own comes apart; ``context`` is what is kept of a value besides its children."""
+    if issubclass(kind, dict):
+        return NodeDef(
+            kind,
+            lambda d: (tuple(d.values()), context(d)),
+            unflatten,
+            lambda d: (_dict_flatten_with_keys(d)[0], context(d)),
+        )
+    return NodeDef(
+        kind, lambda s: (tuple(s), context(s)), unflatten, lambda s: (_items(s), context(s))
+    )
+
+
+#: How the values of a class come apart, for all classes that are looked into; programs add theirs.
+SUPPORTED_NODES: dict[type, NodeDef] = {
+    node.type: node
+    for node in (
+        _node(tuple, lambda _: None, lambda items, _: tuple(items)),
+        _node(list, lambda _: None, lambda items, _: list(items)),
+        _node(deque, lambda d: d.maxlen, deque),
+        NodeDef(dict, _dict_flatten, _dict_unflatten, _dict_flatten_with_keys),
+        _node(OrderedDict, tuple, lambda items, keys: OrderedDict(zip(keys, items, strict=True))),
+        _node(
+            defaultdict,
+            lambda d: (d.default_factory, tuple(d)),
+            lambda items, context: defaultdict(context[0], zip(context[1], items, strict=True)),
+        ),
+    )
+}
+#: Named tuples of every class.
+_NAMED = NodeDef(
+    tuple,
+    lambda named: (tuple(named), type(named)),
+    lambda items, kind: kind(*items),
+    lambda named: (
+        [(GetAttrKey(name), item) for name, item in zip(named._fields, named, strict=True)],
+        type(named),
+    ),
+)
+
+
+def _node_of(kind: type) -> NodeDef | None:
+    """How values of a class come apart; None for leaves."""
+    found = SUPPORTED_NODES.get(kind)
+    if found is None and issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        return _NAMED
+    return found
 
 
 def register_pytree_node(
     cls: type,
     flatten_fn: Callable[[Any], tuple[Any, Any]],
     unflatten_fn: Callable[[Iterable[Any], Any], Any],
-    **_: Any,
+    *,
+    serialized_type_name: str | None = None,
+    to_dumpable_context: Callable[[Any], Any] | None = None,
+    from_dumpable_context: Callable[[Any], Any] | None = None,
+    flatten_with_keys_fn: Callable[[Any], tuple[Any, Any]] | None = None,
 ) -> None:
     """Look into values of ``cls`` from here on; what is told about writing them to files is accepted and not needed.
 
+    ``flatten_with_keys_fn`` gives pairs of the step to a child and the child, for functions that give paths.
     Raises ``ValueError`` for a class that is registered.
 
     >>> register_pytree_node(slice, lambda s: ([s.start, s.stop], s.step), lambda c, step: slice(*c, step))
@@ -41,7 +160,7 @@ def register_pytree_node(
     """
     if cls in SUPPORTED_NODES:
         raise ValueError(f"{cls} is already registered as pytree node.")
-    SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn)
+    SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn)
 
 
 _register_pytree_node = register_pytree_node
@@ -91,18 +210,12 @@ def tree_flatten(
 
 def _flatten(tree: Any, leaves: list[Any], is_leaf: Callable[[Any], bool] | None) -> TreeSpec:
     kind = type(tree)
-    keys, children = None, None
-    if is_leaf is None or not is_leaf(tree):
-        if kind in SUPPORTED_NODES:
-            children, keys = SUPPORTED_NODES[kind].flatten_fn(tree)
-        elif kind in (dict, OrderedDict):
-            keys, children = tuple(tree), tuple(tree.values())
-        elif kind in (tuple, list) or (isinstance(tree, tuple) and hasattr(tree, "_fields")):
-            children = tuple(tree)
-    if children is None:
+    node = None if is_leaf is not None and is_leaf(tree) else _node_of(kind)
+    if node is None:
         leaves.append(tree)
         return _LEAF
-    return TreeSpec(kind, keys, tuple([_flatten(child, leaves, is_leaf) for child in children]))
+    children, context = node.flatten_fn(tree)
+    return TreeSpec(kind, context, tuple([_flatten(child, leaves, is_leaf) for child in children]))
 
 
 def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
@@ -122,12 +235,11 @@ def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
 def _unflatten(leaves: Iterator[Any], spec: TreeSpec) -> Any:
     if spec.is_leaf():
         return next(leaves)
-    children = [_unflatten(leaves, child) for child in spec.children_specs]
-    if spec.type in SUPPORTED_NODES:
-        return SUPPORTED_NODES[spec.type].unflatten_fn(children, spec.context)
-    if spec.context is not None:
-        return spec.type(zip(spec.context, children, strict=True))
-    return spec.type(*children) if hasattr(spec.type, "_fields") else spec.type(children)
+    node = _node_of(spec.type)
+    assert node is not None, f"{spec.type} was registered when this form was made"
+    return node.unflatten_fn(
+        [_unflatten(leaves, child) for child in spec.children_specs], spec.context
+    )
 
 
 def tree_leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:
@@ -174,3 +286,108 @@ def tree_map_only(
     [2, 'text']
     """
     return tree_map(lambda x: func(x) if isinstance(x, type_or_types) else x, tree, is_leaf=is_leaf)
+
+
+def tree_structure(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> TreeSpec:
+    """The form of a nested value.
+
+    >>> tree_structure([1, 2]) == tree_structure(["a", "b"])
+    True
+    """
+    return tree_flatten(tree, is_leaf)[1]
+
+
+def tree_all(
+    pred: Callable[[Any], bool], tree: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> bool:
+    """Does ``pred`` hold for all leaves?
+
+    >>> tree_all(lambda n: n > 0, {"a": [1, 2]})
+    True
+    """
+    return all(map(pred, tree_leaves(tree, is_leaf)))
+
+
+def tree_any(
+    pred: Callable[[Any], bool], tree: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> bool:
+    """Does ``pred`` hold for one leaf at least?
+
+    >>> tree_any(lambda n: n > 1, {"a": [1, 2]})
+    True
+    """
+    return any(map(pred, tree_leaves(tree, is_leaf)))
+
+
+def keystr(kp: KeyPath) -> str:
+    """The steps to a leaf as Python spells them.
+
+    >>> [keystr(path) for path, _ in tree_leaves_with_path({"a": [1, (2,)]})]
+    ["['a'][0]", "['a'][1][0]"]
+    """
+    return "".join(map(str, kp))
+
+
+def key_get(obj: Any, kp: KeyPath) -> Any:
+    """What lies at the end of the steps.
+
+    >>> key_get({"a": [1, 2]}, (MappingKey("a"), SequenceKey(1)))
+    2
+    """
+    for key in kp:
+        obj = key.get(obj)
+    return obj
+
+
+def tree_leaves_with_path(
+    tree: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> list[tuple[KeyPath, Any]]:
+    """The leaves in order, each behind the steps that lead to it.
+
+    Raises ``ValueError`` for values of a class that was registered without ``flatten_with_keys_fn``.
+
+    >>> tree_leaves_with_path({"a": [7]})
+    [((MappingKey(key='a'), SequenceKey(idx=0)), 7)]
+    """
+    return list(_with_paths((), tree, is_leaf))
+
+
+def _with_paths(
+    path: KeyPath, tree: Any, is_leaf: Callable[[Any], bool] | None
+) -> Iterator[tuple[KeyPath, Any]]:
+    node = None if is_leaf is not None and is_leaf(tree) else _node_of(type(tree))
+    if node is None:
+        yield path, tree
+        return
+    if node.flatten_with_keys_fn is None:
+        raise ValueError(
+            f"{type(tree)} was registered without flatten_with_keys_fn: there are no paths into it"
+        )
+    for key, child in node.flatten_with_keys_fn(tree)[0]:
+        yield from _with_paths((*path, key), child, is_leaf)
+
+
+def tree_flatten_with_path(
+    tree: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> tuple[list[tuple[KeyPath, Any]], TreeSpec]:
+    """:func:`tree_leaves_with_path`, and the form of the value.
+
+    >>> tree_flatten_with_path([5])[0]
+    [((SequenceKey(idx=0),), 5)]
+    """
+    return tree_leaves_with_path(tree, is_leaf), tree_structure(tree, is_leaf)
+
+
+def tree_map_with_path(
+    func: Callable[..., Any],
+    tree: Any,
+    *rests: Any,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> Any:
+    """:func:`tree_map` whose function gets the steps that lead to the leaf first.
+
+    >>> tree_map_with_path(lambda path, n: keystr(path) + str(n), {"a": [1, 2]})
+    {'a': ["['a'][0]1", "['a'][1]2"]}
+    """
+    paths = iter([path for path, _ in tree_leaves_with_path(tree, is_leaf)])
+    return tree_map(lambda *leaves: func(next(paths), *leaves), tree, *rests, is_leaf=is_leaf)

@@ -29,6 +29,8 @@ __all__ = [
     "or_masks",
 ]
 
+#: The size of blocks where none is told.
+_DEFAULT_SPARSE_BLOCK_SIZE = 128
 Mask = Callable[[Any, Any, Any, Any], Any]
 Change = Callable[[Any, Any, Any, Any, Any], Any]
 
@@ -152,7 +154,7 @@ def create_block_mask(
     Q_LEN: int,
     KV_LEN: int,
     device: Any = None,
-    BLOCK_SIZE: int | tuple[int, int] = 128,
+    BLOCK_SIZE: int | tuple[int, int] = _DEFAULT_SPARSE_BLOCK_SIZE,
     _compile: bool = False,
     **_options: Any,
 ) -> BlockMask:

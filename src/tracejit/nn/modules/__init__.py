@@ -6,10 +6,10 @@ Every path is made from the file of this package that defines the layers. Base c
 
 from __future__ import annotations
 
-import sys
 from types import ModuleType
 from typing import Any
 
+from ...made_modules import empty_module
 from .. import (
     activation,
     adaptive_softmax,
@@ -97,12 +97,11 @@ _NAMES: dict[str, dict[str, Any]] = {
 
 def _make(name: str) -> ModuleType:
     """The module that stands for one of PyTorch's files."""
-    made = ModuleType(f"{__name__}.{name}", f"What PyTorch keeps in ``torch.nn.modules.{name}``.")
+    made = empty_module(f"{__name__}.{name}", f"What PyTorch keeps in ``torch.nn.modules.{name}``.")
     for source in _SOURCES[name]:
         for public in getattr(source, "__all__", ()) or _classes(source):
             setattr(made, public, getattr(source, public))
     made.__dict__.update(_NAMES.get(name, {}), Parameter=Parameter)
-    sys.modules[made.__name__] = made
     return made
 
 
