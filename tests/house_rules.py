@@ -71,7 +71,7 @@ LAYERS: dict[str, int] = {
     **dict.fromkeys(
         ("masked", "paths", "quasirandom", "signal", "sparse", "foreach", "_dynamo", "_inductor"), 5
     ),
-    **dict.fromkeys(("_C", "collected", "control_flow"), 5),
+    **dict.fromkeys(("_C", "collected", "control_flow", "scans"), 5),
     **dict.fromkeys(("library", "operators", "schemas", "storage", "_tensor_str", "__config__"), 5),
     "": 6,
     # These use the package as its users do, by its public names.

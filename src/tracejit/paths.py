@@ -11,7 +11,7 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from . import amp, autograd, nn, optim, profiler, scripting, utils
+from . import amp, autograd, control_flow, nn, optim, profiler, scans, scripting, utils
 from .autograd.function import FunctionNode
 from .autograd.handle import RemovableHandle
 from .cuda import seeds
@@ -68,6 +68,8 @@ def _make_all() -> None:
         make_module(f"utils.data.{name}", utils.data)
     make_module("nn.utils.stateless", functional_call=functional_call)
     make_module("_utils", flat_buffers)
+    make_module("_higher_order_ops", control_flow, scans)
+    make_module("_higher_order_ops.associative_scan", scans)
     make_module("nn._reduction", reductions)
     make_module("_VF", recurrent_functions)
     make_module("utils.hooks", RemovableHandle=RemovableHandle)

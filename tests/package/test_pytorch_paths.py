@@ -22,6 +22,8 @@ cuda.amp.autocast_mode: autocast | cuda.amp.grad_scaler: GradScaler | autograd.f
 cuda: _initialized | fx: wrap, Proxy | jit: _overload_method, _script_if_tracing | utils.hooks: RemovableHandle
 utils._pytree: register_pytree_node, SUPPORTED_NODES, _dict_flatten, _dict_unflatten | cuda: CUDAGraph, graph
 _dynamo._trace_wrapped_higher_order_op: TransformGetItemToIndex
+_higher_order_ops: cond, while_loop, associative_scan | _higher_order_ops.associative_scan: associative_scan
+cuda: default_generators | nn.functional: native_channel_shuffle
 nn.attention.flex_attention: _DEFAULT_SPARSE_BLOCK_SIZE
 amp.autocast_mode: autocast | autograd.profiler: profile, record_function | autograd.variable: Variable
 backends.cudnn: benchmark, deterministic, enabled | distributed: init_process_group, is_initialized, is_mpi_available

@@ -6,6 +6,8 @@ Nothing of CUDA is loaded before it is asked for, and without a driver every que
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..errors import OutOfMemoryError
 from .devices import (
     DeviceProperties,
@@ -39,6 +41,7 @@ from .memory import (
 )
 from .precision import get_float32_matmul_precision, set_float32_matmul_precision
 from .seeds import (
+    default_generators,
     get_rng_state,
     get_rng_state_all,
     initial_seed,
@@ -114,7 +117,9 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> bool:
+def __getattr__(name: str) -> Any:
     if name == "_initialized":  # reversible layers ask for it so, as PyTorch's own checkpoints do
         return is_initialized()
+    if name == "default_generators":
+        return default_generators()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -39,6 +39,16 @@ def set_generators(function: Callable[[int], Any]) -> None:
     _generator = function
 
 
+def default_generators() -> tuple[Any, ...]:
+    """The generator of each GPU's draws, ``cuda.default_generators``: none where there is no GPU.
+
+    >>> import tracejit as tj
+    >>> len(tj.cuda.default_generators) == tj.cuda.device_count()
+    True
+    """
+    return tuple(_generator(index) for index in range(device_count()))
+
+
 def manual_seed(seed: int) -> None:
     """Let the current GPU draw from a seed of its own; without effect where there is none.
 

@@ -69,6 +69,7 @@ _NAMES = (
         "pixel_shuffle",
         "pixel_unshuffle",
         "channel_shuffle",
+        "native_channel_shuffle",
     ),
     *("grid_sample", "affine_grid", "pdist", "ctc_loss"),
     *("soft_margin_loss", "multi_margin_loss", "multilabel_margin_loss"),
