@@ -18,6 +18,7 @@ from .cuda import seeds
 from .func import functional_call
 from .made_modules import make_module
 from .nn import lazy, parallel, recurrent_functions, reductions, uninitialized
+from .ops.functions import return_types
 from .ops.table import FUNCTIONS
 from .scripting import unchanged
 from .utils import flat_buffers
@@ -68,6 +69,7 @@ def _make_all() -> None:
         make_module(f"utils.data.{name}", utils.data)
     make_module("nn.utils.stateless", functional_call=functional_call)
     make_module("_utils", flat_buffers)
+    make_module("return_types", return_types)
     make_module("_higher_order_ops", control_flow, scans)
     make_module("_higher_order_ops.associative_scan", scans)
     make_module("nn._reduction", reductions)

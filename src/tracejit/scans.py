@@ -77,5 +77,5 @@ def _scanned(combine: Callable[[_Leaves, _Leaves], _Leaves], rows: _Leaves) -> _
 def _interleaved(first: Tensor, second: Tensor) -> Tensor:
     """``first[0], second[0], first[1], ...``; the first may have one more."""
     count = second.shape[0]
-    both = stack((first[:count], second), 1).flatten(0, 1)
+    both: Tensor = stack((first[:count], second), 1).flatten(0, 1)
     return cat((both, first[count:])) if first.shape[0] > count else both

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import OutOfMemoryError
+from . import seeds
 from .devices import (
     DeviceProperties,
     can_device_access_peer,
@@ -41,7 +42,6 @@ from .memory import (
 )
 from .precision import get_float32_matmul_precision, set_float32_matmul_precision
 from .seeds import (
-    default_generators,
     get_rng_state,
     get_rng_state_all,
     initial_seed,
@@ -121,5 +121,5 @@ def __getattr__(name: str) -> Any:
     if name == "_initialized":  # reversible layers ask for it so, as PyTorch's own checkpoints do
         return is_initialized()
     if name == "default_generators":
-        return default_generators()
+        return seeds.default_generators()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from ... import dtypes
 from .. import elementwise as e
@@ -11,6 +11,7 @@ from .. import movement as m
 from .. import reduction as r
 from .. import shapes
 from ..table import function
+from . import return_types as types
 from .common import (
     Tensor,
     check_tensor,
@@ -19,14 +20,8 @@ from .common import (
     is_tensor,
     shape_of,
 )
-from .reductions import Dim, ValuesAndIndices
-
-
-class MinMax(NamedTuple):
-    """The smallest and the largest elements."""
-
-    min: Tensor
-    max: Tensor
+from .reductions import Dim
+from .return_types import Found
 
 
 def _refuse_empty(name: str, x: Tensor, error: type[Exception] = RuntimeError) -> None:
@@ -68,14 +63,16 @@ def amin(input: Tensor, dim: Dim = (), keepdim: bool = False) -> Tensor:
 
 
 @function()
-def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> MinMax:
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> types.aminmax:
     """The smallest and the largest element.
 
     Raises ``IndexError`` over a dimension without elements, ``RuntimeError`` over all of none.
 
     >>> import tracejit as tj
     >>> tj.aminmax(tj.tensor([3, 1, 2]))
-    MinMax(min=tensor(1), max=tensor(3))
+    tracejit.return_types.aminmax(
+    min=tensor(1),
+    max=tensor(3))
     """
     dims = dims_of(dim, input)
     if dim is None and not input.spec.numel:
@@ -84,21 +81,21 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
         )
     if any(shape_of(input)[d] == 0 for d in dims):
         raise IndexError(f"aminmax: Expected reduction dim {dims[0]} to have non-zero size.")
-    return MinMax(
+    return types.aminmax(
         r.amin(input, dims=dims, keepdim=keepdim), r.amax(input, dims=dims, keepdim=keepdim)
     )
 
 
-def _picked(x: Tensor, index_op: Any, dim: int, keepdim: bool) -> ValuesAndIndices:
+def _picked(kind: type[Found], x: Tensor, index_op: Any, dim: int, keepdim: bool) -> Found:
     """Values at the indices an op finds along ``dim``: the gradient goes to those positions."""
     d = dim_of(dim, x)
     if x.ndim == 0:
-        return ValuesAndIndices(e.clone(x), index_op(x, dims=(), keepdim=False))
+        return kind(e.clone(x), index_op(x, dims=(), keepdim=False))
     indices = index_op(x, dims=(d,), keepdim=True)
     values = ix.gather(x, indices, dim=d)
     if not keepdim:
         values, indices = m.squeeze(values, dims=(d,)), m.squeeze(indices, dims=(d,))
-    return ValuesAndIndices(values, indices)
+    return kind(values, indices)
 
 
 @function(steady=True)
@@ -111,7 +108,9 @@ def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = N
     >>> tj.max(tj.tensor([1, 5, 2]))
     tensor(5)
     >>> tj.max(tj.tensor([[1, 5], [4, 2]]), 1)
-    ValuesAndIndices(values=tensor([5, 4]), indices=tensor([1, 0]))
+    tracejit.return_types.max(
+    values=tensor([5, 4]),
+    indices=tensor([1, 0]))
     """
     check_tensor("max", input)
     if is_tensor(dim) or other is not None:
@@ -119,7 +118,7 @@ def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = N
     if dim is None:
         _refuse_empty("max", input)
         return r.amax(input, dims=tuple(range(input.ndim)), keepdim=False)
-    return _picked(input, r.argmax, dim, keepdim)
+    return _picked(types.max, input, r.argmax, dim, keepdim)
 
 
 @function(steady=True)
@@ -138,7 +137,7 @@ def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = N
     if dim is None:
         _refuse_empty("min", input)
         return r.amin(input, dims=tuple(range(input.ndim)), keepdim=False)
-    return _picked(input, r.argmin, dim, keepdim)
+    return _picked(types.min, input, r.argmin, dim, keepdim)
 
 
 def _arg(name: str, op: Any, x: Tensor, dim: int | None, keepdim: bool) -> Tensor:

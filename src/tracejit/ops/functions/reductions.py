@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ... import dtypes
 from ...dtypes import DType, uint8
@@ -29,13 +29,6 @@ from .common import (
 from .complex_numbers import real
 
 Dim = int | Sequence[int] | None
-
-
-class ValuesAndIndices(NamedTuple):
-    """Extremes (or sorted values) along a dimension, and where they were found."""
-
-    values: Tensor
-    indices: Tensor
 
 
 @function(steady=True)

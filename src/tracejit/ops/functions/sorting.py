@@ -9,8 +9,9 @@ from .. import indexing as ix
 from .. import movement as m
 from .. import ordering as o
 from ..table import function
+from . import return_types as types
 from .common import Number, Tensor, as_type, constant, dim_of, is_tensor, shape_of
-from .reductions import ValuesAndIndices
+from .return_types import Found, ValuesAndIndices
 
 
 @function()
@@ -39,8 +40,8 @@ def sort(
     d = dim_of(dim, input)
     indices = o.argsort(input, dim=d, descending=descending)
     if not input.ndim:
-        return ValuesAndIndices(e.clone(input), indices)
-    return ValuesAndIndices(ix.gather(input, indices, dim=d), indices)
+        return types.sort(e.clone(input), indices)
+    return types.sort(ix.gather(input, indices, dim=d), indices)
 
 
 @function()
@@ -71,9 +72,9 @@ def topk(
     if not 0 <= k <= extent:
         raise RuntimeError("selected index k out of range")
     if not input.ndim:
-        return ValuesAndIndices(e.clone(input), o.argsort(input, dim=0, descending=False))
+        return types.topk(e.clone(input), o.argsort(input, dim=0, descending=False))
     indices = o.leading(input, dim=d, count=k, descending=largest)
-    return ValuesAndIndices(ix.gather(input, indices, dim=d), indices)
+    return types.topk(ix.gather(input, indices, dim=d), indices)
 
 
 @function()
@@ -84,7 +85,9 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Val
 
     >>> import tracejit as tj
     >>> tj.kthvalue(tj.tensor([5, 1, 3]), 2)
-    ValuesAndIndices(values=tensor(3), indices=tensor(2))
+    tracejit.return_types.kthvalue(
+    values=tensor(3),
+    indices=tensor(2))
     """
     d = dim_of(dim, input)
     extent = shape_of(input)[d] if input.ndim else 1
@@ -93,18 +96,17 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Val
     if not 1 <= k <= extent:
         raise RuntimeError("kthvalue(): selected number k out of range for dimension " + str(d))
     if not input.ndim:
-        return ValuesAndIndices(e.clone(input), o.argsort(input, dim=0, descending=False))
-    return at_positions(input, o.position_at(input, dim=d, place=k - 1), d, keepdim)
+        return types.kthvalue(e.clone(input), o.argsort(input, dim=0, descending=False))
+    found = o.position_at(input, dim=d, place=k - 1)
+    return at_positions(types.kthvalue, input, found, d, keepdim)
 
 
-def at_positions(x: Tensor, indices: Tensor, dim: int, keepdim: bool) -> ValuesAndIndices:
-    """Values at indices of extent one along ``dim``, both without it unless ``keepdim``."""
+def at_positions(kind: type[Found], x: Tensor, indices: Tensor, dim: int, keepdim: bool) -> Found:
+    """A result of this kind: values at indices of extent one along ``dim``, both without it unless ``keepdim``."""
     values = ix.gather(x, indices, dim=dim)
     if keepdim:
-        return ValuesAndIndices(values, e.clone(indices))
-    return ValuesAndIndices(
-        m.squeeze(values, dims=(dim,)), e.clone(m.squeeze(indices, dims=(dim,)))
-    )
+        return kind(values, e.clone(indices))
+    return kind(m.squeeze(values, dims=(dim,)), e.clone(m.squeeze(indices, dims=(dim,))))
 
 
 @function(method=False)

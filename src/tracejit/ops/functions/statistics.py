@@ -16,6 +16,7 @@ from .. import ordering as o
 from .. import reduction as r
 from ..precision import full_precision
 from ..table import function
+from . import return_types as types
 from .common import (
     Number,
     Tensor,
@@ -29,7 +30,7 @@ from .common import (
 )
 from .joining import cat
 from .mathematics import lerp
-from .reductions import ValuesAndIndices
+from .return_types import Found, ValuesAndIndices
 from .slicing import slice_along
 from .sorting import at_positions, sort
 from .special_functions import logaddexp
@@ -61,11 +62,11 @@ def cumprod(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     return result if dtype is None else as_type(result, dtypes.as_dtype(dtype))
 
 
-def _running_extreme(x: Tensor, dim: int, largest: bool) -> ValuesAndIndices:
+def _running_extreme(kind: type[Found], x: Tensor, dim: int, largest: bool) -> Found:
     d = dim_of(dim, x)
     indices = o.cumextreme_index(x, dim=d, largest=largest)
     values = ix.gather(x, indices, dim=d) if x.ndim else e.clone(x)
-    return ValuesAndIndices(values, indices)
+    return kind(values, indices)
 
 
 @function()
@@ -76,7 +77,7 @@ def cummax(input: Tensor, dim: int) -> ValuesAndIndices:
     >>> tj.cummax(tj.tensor([1, 3, 2]), 0).values
     tensor([1, 3, 3])
     """
-    return _running_extreme(input, dim, True)
+    return _running_extreme(types.cummax, input, dim, True)
 
 
 @function()
@@ -87,7 +88,7 @@ def cummin(input: Tensor, dim: int) -> ValuesAndIndices:
     >>> tj.cummin(tj.tensor([3, 1, 2]), 0).values
     tensor([3, 1, 1])
     """
-    return _running_extreme(input, dim, False)
+    return _running_extreme(types.cummin, input, dim, False)
 
 
 @function()
@@ -155,7 +156,7 @@ def diff(
     return input
 
 
-def _middle(x: Tensor, d: int, keepdim: bool) -> ValuesAndIndices:
+def _middle(kind: type[Found], x: Tensor, d: int, keepdim: bool) -> Found:
     """The lower median along ``d``; the first NaN where there is one."""
     middle = o.position_at(x, dim=d, place=(shape_of(x)[d] - 1) // 2)
     if x.dtype.is_floating_point:
@@ -163,7 +164,7 @@ def _middle(x: Tensor, d: int, keepdim: bool) -> ValuesAndIndices:
         found = r.any_true(nans, dims=(d,), keepdim=True)
         first = r.argmax(as_type(nans, dtypes.uint8), dims=(d,), keepdim=True)
         middle = e.where(found, first, middle)
-    return at_positions(x, middle, d, keepdim)
+    return at_positions(kind, x, middle, d, keepdim)
 
 
 def _of_equals(flat: Tensor, found: Tensor) -> Tensor:
@@ -187,10 +188,10 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
         flat = m.reshape(input, shape=(input.spec.numel,))
         if not input.spec.numel:
             return constant(float("nan"), input.dtype)
-        return _of_equals(flat, _middle(flat, 0, False).values)
+        return _of_equals(flat, _middle(types.median, flat, 0, False).values)
     if not input.ndim:
-        return ValuesAndIndices(e.clone(input), o.argsort(input, dim=0, descending=False))
-    return _middle(input, dim_of(dim, input), keepdim)
+        return types.median(e.clone(input), o.argsort(input, dim=0, descending=False))
+    return _middle(types.median, input, dim_of(dim, input), keepdim)
 
 
 @function()
@@ -207,18 +208,18 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
         flat = m.reshape(input, shape=(input.spec.numel,))
         return _of_equals(flat, _nan_middle(flat, 0, False).values)
     if not input.ndim:
-        return median(input, dim, keepdim)
+        return types.nanmedian(*median(input, dim, keepdim))
     return _nan_middle(input, dim_of(dim, input), keepdim)
 
 
-def _nan_middle(x: Tensor, d: int, keepdim: bool) -> ValuesAndIndices:
+def _nan_middle(x: Tensor, d: int, keepdim: bool) -> types.nanmedian:
     """The lower median of what is not NaN along ``d``; NaN is sorted last."""
     if not x.dtype.is_floating_point:
-        return _middle(x, d, keepdim)
+        return _middle(types.nanmedian, x, d, keepdim)
     count = r.sum(c.logical_not(c.isnan(x)), dims=(d,), keepdim=True)
     order = o.argsort(x, dim=d, descending=False)
     middle = e.floor_divide(limits.clamp_min(e.sub(count, 1), 0), 2)
-    return at_positions(x, ix.gather(order, middle, dim=d), d, keepdim)
+    return at_positions(types.nanmedian, x, ix.gather(order, middle, dim=d), d, keepdim)
 
 
 @function(within=full_precision)
@@ -342,10 +343,12 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesAndIndice
 
     >>> import tracejit as tj
     >>> tj.mode(tj.tensor([3, 1, 3]))
-    ValuesAndIndices(values=tensor(3), indices=tensor(2))
+    tracejit.return_types.mode(
+    values=tensor(3),
+    indices=tensor(2))
     """
     if not input.ndim:
-        return ValuesAndIndices(e.clone(input), o.argsort(input, dim=0, descending=False))
+        return types.mode(e.clone(input), o.argsort(input, dim=0, descending=False))
     d = dim_of(dim, input)
     order = o.argsort(input, dim=d, descending=False)
     values = ix.gather(input, order, dim=d)
@@ -356,7 +359,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesAndIndice
     first = ix.gather(values, best, dim=d)
     hits = as_type(c.eq(input, first), dtypes.int64)
     index = r.argmax(o.cumsum(hits, dim=d), dims=(d,), keepdim=True)
-    return at_positions(input, index, d, keepdim)
+    return at_positions(types.mode, input, index, d, keepdim)
 
 
 def _moved(x: Tensor, d: int) -> Tensor:
