@@ -167,7 +167,7 @@ _TITLES = {
 _EVERY = (*ALL, *COMPLEX, *UNSIGNED, *EIGHT_BITS)
 _BY_NAME = {d.name: d for d in _EVERY} | {d.short: d for d in _EVERY}
 _BY_NUMPY = {d.np: d for d in _EVERY}
-_PYTHON = {bool: bool_, int: int64, float: float32}
+_PYTHON = {bool: bool_, int: int64, float: float64}
 
 _default = float32
 _assumed: dict[int, DType] = {}  # by thread
@@ -190,11 +190,12 @@ def from_numpy(dtype: Any) -> DType:
 
 
 def as_dtype(dtype: Any) -> DType:
-    """A DType from a DType, a Python type, or anything NumPy understands as a dtype."""
+    """A DType from a DType, a Python type, or anything NumPy understands as a dtype.
+
+    Python's ``float`` has the precision that it has in Python, whatever the default dtype.
+    """
     if isinstance(dtype, DType):
         return dtype
-    if dtype is float:
-        return get_default_dtype()
     if dtype in _PYTHON:
         return _PYTHON[dtype]
     return from_numpy(dtype)

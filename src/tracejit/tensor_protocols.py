@@ -138,6 +138,11 @@ class ProtocolMethods(TensorCore):
             raise ArgumentError("iteration over a 0-d tensor")
         return (_row(self, index) for index in range(self.spec.shape[0]))
 
+    def __reversed__(self) -> Any:
+        if not self.spec.shape:
+            return self
+        return FUNCTIONS["flip"](self, 0)
+
     def __contains__(self, element: Any) -> bool:
         if not isinstance(element, (TensorCore, bool, int, float, np.number, np.bool_)):
             raise AutogradError(

@@ -85,6 +85,55 @@ CASES = [
     "t.arange(24.0).reshape(4, 3, 2)[[[0, 1], [1, 2]], 0]",
     "written(t.zeros(4, 3, 2), [[0, 1], [1, 2]])",
     "written(t.zeros(4, 3, 2), [None, 1])",
+    # truth values as indices: masks without dimensions, which are broadcast with index tensors
+    "t.arange(6).reshape(2, 3)[True]",
+    "t.arange(6).reshape(2, 3)[False]",
+    "t.arange(6).reshape(2, 3)[True, True]",
+    "t.arange(6).reshape(2, 3)[:, False, True]",
+    "t.arange(6).reshape(2, 3)[True, t.tensor([0, 1])]",
+    "t.arange(6).reshape(2, 3)[True, None, t.tensor([0, 1])]",
+    "t.arange(6).reshape(2, 3)[True, :, t.tensor([0, 1, 1])]",
+    "t.arange(6).reshape(2, 3)[True, t.tensor([True, False])]",
+    "t.tensor(3)[True, True]",
+    "written(t.zeros(2, 3), (True, True))",
+    "written(t.zeros(2, 3), False)",
+    "written(t.zeros(2, 3), (True, t.tensor([1])))",
+    # Python's types as dtypes
+    "t.zeros(2, dtype=float)",
+    "t.ones(2).to(float)",
+    "t.ones(2).sum(dtype=float)",
+    "t.ones(2, dtype=complex)",
+    "t.full((2,), 1, dtype=bool)",
+    # reading backwards
+    "reversed(t.arange(6).reshape(3, 2))",
+    "reversed(t.tensor(2))",
+    # diagonals that begin again
+    "t.zeros(8, 3).fill_diagonal_(1, wrap=True)",
+    "t.zeros(7, 3).fill_diagonal_(1, wrap=True)",
+    "t.zeros(4, 3).fill_diagonal_(1, wrap=True)",
+    "t.zeros(3, 7).fill_diagonal_(1, wrap=True)",
+    "t.zeros(3, 3, 3).fill_diagonal_(1)",
+    # membership: of numbers, among many, of NaN
+    "t.isin(1, t.tensor([[1, 2]]))",
+    "t.isin(t.arange(200).reshape(2, 100), t.arange(150, 700, 2))",
+    "t.isin(t.arange(9.0), t.arange(3, 300).half(), invert=True)",
+    "t.isin(t.tensor([1.0, np.nan]), t.tensor([np.nan] * 100))",
+    "t.isin(t.zeros(0), t.zeros(100))",
+    # every NaN is one of its own
+    "t.unique(t.tensor([np.nan, 2.0, 1.0, np.nan]), return_inverse=True, return_counts=True)",
+    "t.unique(t.tensor([np.nan, 2.0, 1.0, np.nan] * 30), return_counts=True)",
+    # slopes beside infinite numbers
+    "t.gradient(t.tensor([2.0, -2.0, np.inf, np.inf, -np.inf, 1.0, 2.0]))[0]",
+    "t.gradient(t.tensor([2, -2, 4, 5, 7]), spacing=2)[0]",
+    # what is left out
+    "t.repeat_interleave(t.tensor([1, 2, 0, 3]))",
+    "t.randint(high=1, size=(2, 3))",
+    "t.block_diag()",
+    # windows and joins of nothing
+    "t.tensor(0.5).unfold(0, 0, 1)",
+    "t.ones(3).unfold(0, 0, 1)",
+    "t.cat([t.zeros(0), t.zeros(0)], dim=1)",
+    "t.cat([t.zeros(0), x, t.zeros(0)], dim=1)",
     # nothing to compute with
     "f.batch_norm(t.ones(0, 3, 2), t.zeros(3), t.ones(3), training=True)",
     "t.nn.BatchNorm1d(3)(t.zeros(0, 3, 2))",
@@ -93,6 +142,10 @@ CASES = [
     "t.linalg.qr(x, out=(t.empty(4, 4), t.empty(4, 4))).R.abs()",
     "t.fft.fft(x, out=t.empty(4, 4, dtype=t.complex64))",
     "t.special.ndtr(x, out=t.empty(2))",
+    "beside(t.arange, 0, 4)",
+    "beside(t.linspace, 0, 3, 4)",
+    "beside(t.logspace, 0, 3, 4)",
+    "t.arange(4, out=t.zeros(2, 2))",
 ]
 
 
@@ -101,12 +154,19 @@ def written(x: Any, index: Any) -> Any:
     return x
 
 
+def beside(function: Any, *args: Any) -> Any:
+    """A tensor of which ``function`` writes to a part without its first column."""
+    whole = function(*args).new_zeros(2, 3)
+    function(*args, out=whole[:, 1:])
+    return whole
+
+
 def slope(t: Any, function: Any, x: Any) -> Any:
     x = x.detach().requires_grad_()
     return t.autograd.grad(function(x), x)[0]
 
 
-NAMES = {"np": np, "written": written, "slope": slope}
+NAMES = {"np": np, "written": written, "beside": beside, "slope": slope}
 
 
 def result(t: Any, code: str) -> Any:
@@ -128,6 +188,16 @@ def test_values(code: str) -> None:
         assert ours == theirs
         tolerance = 1e-5 if a.dtype in (np.float32, np.complex64) else 1e-9
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+@pytest.mark.parametrize("code", [code for code in CASES if "rand" not in code])
+def test_compiled_values(code: str) -> None:
+    compiled = tj.compile(lambda: result(tj, code))
+    for _ in range(2):
+        for (ours, a), (theirs, b) in zip(compiled(), result(tj, code), strict=True):
+            assert ours == theirs
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
 
 
 def test_shifts_write_in_place() -> None:

@@ -11,6 +11,14 @@ from parity_tools import compare, same_error
 import tracejit as tj
 
 CALLS = {
+    "a number as index": "x[0.0]",
+    "an object as index": "x[0, t]",
+    "no mask beside two positions": "x[False, :, t.tensor([0, 1])]",
+    "a grid of matrices": "t.meshgrid(x, x[0], indexing='ij')",
+    "the conjugate transpose of a vector": "x[0].H",
+    "the conjugate transpose of a batch": "t.ones(2, 2, 2).H",
+    "the diagonal of extents that differ": "t.zeros(3, 3, 2).fill_diagonal_(1)",
+    "a matrix of repetitions": "t.repeat_interleave(x.long())",
     "a grid of two dtypes": "t.meshgrid(t.ones(2), t.arange(2), indexing='ij')",
     "blocks of three dimensions": "t.block_diag(t.ones(1, 1), t.ones(1, 1, 1))",
     "the diagonal of a vector": "t.ones(3).fill_diagonal_(1)",

@@ -40,8 +40,6 @@ def distinct_part(x: Array, part: str) -> Array | None:
     begins = np.empty(flat.size, bool)
     begins[0] = True
     np.not_equal(found[1:], found[:-1], out=begins[1:])
-    if x.dtype.kind == "f":  # all NaN count as one, and are last
-        begins[1:] &= found[:-1] == found[:-1]
     if part == "counts":
         return np.diff(np.flatnonzero(begins), append=flat.size)
     inverse = np.empty(flat.size, np.int64)

@@ -31,6 +31,8 @@ _OTHER_NAMES = {
 _OF_FACTORIES = ("layout", "pin_memory", "names")
 
 
+#: Functions whose ``out`` keeps its shape where it has as many elements.
+_RANGES = frozenset({"arange", "linspace", "logspace", "range"})
 #: Functions whose ``out`` has the dtype of the result; others convert.
 _EXACT = frozenset(
     """addbmm addmm aminmax argmax argmin baddbmm bmm complex cummax cummin dot gather index_select kthvalue log_softmax
@@ -187,6 +189,8 @@ def put(name: str, out: Any, result: Any) -> Any:
         raise DtypeError(
             f"result type {result.dtype.title} can't be cast to the desired output type {out.dtype.title}"
         )
+    if name in _RANGES and out.numel() == result.numel():  # which fill a tensor of any shape
+        return out.copy_(result.reshape(out.shape))
     if out.shape != result.shape:
         out.resize_(result.shape)
     return out.copy_(result)

@@ -152,7 +152,11 @@ class OperatorMixin:
 
     @property
     def H(self) -> Any:  # noqa: N802
-        """The conjugate transpose of a matrix."""
+        """The conjugate transpose of a matrix; ``RuntimeError`` for others. A number has its conjugate."""
+        if self.ndim not in (0, 2):
+            raise ShapeError(
+                f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor."
+            )
         return FUNCTIONS["conj"](FUNCTIONS["t"](self))
 
     @property

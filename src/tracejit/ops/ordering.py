@@ -292,15 +292,15 @@ def _positions(x: Array) -> Array:
 
 @indexing(_unique_type, dynamic=True, samples=(Sample((Ints((7,), 0, 4),), {"part": "values"}),))
 def unique_part(x: Array, *, part: str) -> Array:
-    """A part of the sorted distinct elements of x: "values", "inverse" or "counts"."""
+    """A part of the sorted distinct elements of x: "values", "inverse" or "counts". Every NaN is one of its own."""
     n = xp(x)
     if n is np and (found := distinct_part(x, part)) is not None:
         return found
     if part == "values":  # by sorting them: an order is only needed for what follows
-        return n.unique(wide(x)).astype(x.dtype)
+        return n.unique(wide(x), equal_nan=False).astype(x.dtype)
     if part == "counts":
-        return n.unique(wide(x), return_counts=True)[1]
-    return n.unique(wide(x), return_inverse=True)[1].reshape(x.shape)
+        return n.unique(wide(x), return_counts=True, equal_nan=False)[1]
+    return n.unique(wide(x), return_inverse=True, equal_nan=False)[1].reshape(x.shape)
 
 
 @indexing(

@@ -120,13 +120,16 @@ def _slope(x: Tensor, d: int, spacing: Any, order: int) -> Tensor:
         gaps = e.sub(slice_along(positions, d, 1, n - 1), slice_along(positions, d, 0, n - 1))
     rises = e.sub(slice_along(x, d, 1, n - 1), slice_along(x, d, 0, n - 1))
     slopes = e.div(rises, spacing if gaps is None else gaps)
-    if gaps is None:
-        left = right = 0.5
+    if (
+        gaps is None
+    ):  # the neighbours' difference: the sum of two slopes is NaN beside an infinite number
+        rise = e.sub(slice_along(x, d, 2, n - 2), slice_along(x, d, 0, n - 2))
+        inner = e.div(rise, 2 * spacing)
     else:
         before, after = slice_along(gaps, d, 0, n - 2), slice_along(gaps, d, 1, n - 2)
         left, right = e.div(after, e.add(before, after)), e.div(before, e.add(before, after))
-    first, last = slice_along(slopes, d, 0, n - 2), slice_along(slopes, d, 1, n - 2)
-    inner = e.add(e.mul(first, left), e.mul(last, right))
+        first, last = slice_along(slopes, d, 0, n - 2), slice_along(slopes, d, 1, n - 2)
+        inner = e.add(e.mul(first, left), e.mul(last, right))
     ends = []
     for edge in (0, n - 2):
         slope = slice_along(slopes, d, edge, 1)

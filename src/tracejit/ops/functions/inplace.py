@@ -260,7 +260,10 @@ def zero_(self: Tensor) -> Tensor:
 
 @function(namespace=False)
 def fill_diagonal_(self: Tensor, fill_value: Number, wrap: bool = False) -> Tensor:
-    """Overwrite the main diagonal of a matrix.
+    """Overwrite the main diagonal of a matrix, or that of a tensor of equal extents.
+
+    With ``wrap`` another diagonal begins below each in a tall matrix. Raises ``RuntimeError`` for vectors, and where
+    more than two extents are not equal.
 
     >>> import tracejit as tj
     >>> tj.zeros(2, 2).fill_diagonal_(1)
@@ -269,6 +272,17 @@ def fill_diagonal_(self: Tensor, fill_value: Number, wrap: bool = False) -> Tens
     """
     if self.ndim < 2:
         raise RuntimeError("dimensions must larger than 1")
-    diagonal = m.diagonal(self, offset=0, dim1=0, dim2=1)
-    fill_(diagonal, fill_value)
+    shape = shape_of(self)
+    if len(shape) > 2 and len(set(shape)) > 1:
+        raise RuntimeError("all dimensions of input must be of equal length")
+    height, width = shape[:2]
+    parts = [self]
+    if wrap and len(shape) == 2:
+        parts = [
+            slice_along(self, 0, i, min(width, height - i)) for i in range(0, height, width + 1)
+        ]
+    for part in parts:
+        while part.ndim > 1:
+            part = m.diagonal(part, offset=0, dim1=0, dim2=1)
+        fill_(part, fill_value)
     return self

@@ -12,6 +12,7 @@ from .. import indexing as ix
 from .. import movement as m
 from .. import ordering as o
 from .. import shapes
+from .. import source as s
 from ..table import alias, function
 from .common import Tensor, as_type, dim_of, is_tensor, own, shape_of
 from .shaping import broadcast_tensors, unsqueeze
@@ -62,8 +63,10 @@ def cat(tensors: Tensors, dim: int = 0) -> Tensor:
     for x in xs:
         if x.spec.dtype is not dtype:
             dtype = dtypes.promote_types(dtype, x.spec.dtype)
-    if ranks.count(ranks[0]) < len(ranks):  # vectors of nothing are left out
+    if 1 in ranks:  # vectors of nothing are left out beside others, and fit any dimension
         xs = [x for x in xs if shape_of(x) != (0,)] or xs[:1]
+        if shape_of(xs[0]) == (0,):
+            return own(as_type(xs[0], dtype))
     d = dim_of(dim, xs[0])
     return m.cat(*[as_type(x, dtype) for x in xs], dim=d)
 
@@ -266,14 +269,20 @@ def tile(input: Tensor, *dims: Any) -> Tensor:
 
 @function()
 def repeat_interleave(
-    input: Tensor, repeats: Any, dim: int | None = None, *, output_size: int | None = None
+    input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
     """Each position along ``dim`` several times in a row; flattened when ``dim`` is None.
+
+    With nothing else ``input`` holds the ``repeats`` of the positions 0, 1, 2, ... themselves.
 
     >>> import tracejit as tj
     >>> tj.repeat_interleave(tj.tensor([1, 2]), 2)
     tensor([1, 1, 2, 2])
     """
+    if repeats is None:
+        if input.ndim != 1:
+            raise ShapeError("repeat_interleave only accept 1D vector as repeat")
+        return o.repeated_positions(input)
     if dim is None:
         return repeat_interleave(m.reshape(input, shape=(input.spec.numel,)), repeats, 0)
     d = dim_of(dim, input)
@@ -317,6 +326,8 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
             )
             + indexing
         )
+    if any(x.ndim > 1 for x in xs):
+        raise ShapeError("tracejit.meshgrid: Expected 0D or 1D tensor in the tensor list")
     if any(x.dtype is not xs[0].dtype for x in xs):
         raise RuntimeError("meshgrid expects all tensors to have the same dtype")
     swap = indexing == "xy" and len(xs) >= 2
@@ -348,7 +359,10 @@ def block_diag(*tensors: Tensor) -> Tensor:
                 "torch.block_diag: Input tensors must have 2 or fewer dimensions. "
                 f"Input {number} has {x.ndim} dimensions"
             )
-    blocks = [atleast(x, 2) for x in tensors]
+    blocks = [
+        atleast(x, 2)
+        for x in tensors or (s.full(shape=(0,), value=0, dtype=dtypes.get_default_dtype()),)
+    ]
     width = sum(shape_of(b)[1] for b in blocks)
     rows, left = [], 0
     for b in blocks:

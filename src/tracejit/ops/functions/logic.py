@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import builtins
 
-from ...dtypes import bool_, get_default_dtype, uint8
+from ...dtypes import bool_, get_default_dtype, promote_types, uint8
 from .. import comparison as c
 from .. import elementwise as e
+from .. import indexing as ix
+from .. import movement as m
+from .. import ordering as o
 from .. import reduction as r
 from ..table import FUNCTIONS, alias, function
 from .common import (
@@ -35,6 +38,10 @@ for _name, _target in {
     "greater_equal": c.ge,
 }.items():
     alias(_name, _target)
+
+
+#: From this many elements on a search among them takes less time than comparing each with each.
+_MANY_WANTED = 64
 
 
 def _all(x: Tensor) -> builtins.bool:
@@ -179,19 +186,33 @@ def isin(
     assume_unique: builtins.bool = False,
     invert: builtins.bool = False,
 ) -> Tensor:
-    """Which elements occur among ``test_elements``.
+    """Which elements occur among ``test_elements``; one of the two may be a number.
 
     >>> import tracejit as tj
     >>> tj.isin(tj.tensor([1, 2, 3]), tj.tensor([2, 5]))
     tensor([False,  True, False])
     """
-    wanted = test_elements.reshape(-1) if is_tensor(test_elements) else test_elements
-    if not is_tensor(wanted):
-        found = c.eq(elements, wanted)
+    if not is_tensor(test_elements):
+        found = c.eq(elements, test_elements)
+    elif not is_tensor(elements):
+        pairs = c.eq(test_elements, elements)
+        found = r.any_true(pairs, dims=tuple(range(pairs.ndim)), keepdim=False)
     else:
-        pairs = c.eq(elements.unsqueeze(-1), wanted)
-        found = r.any_true(pairs, dims=(pairs.ndim - 1,), keepdim=False)
+        found = _among(elements, m.reshape(test_elements, shape=(test_elements.spec.numel,)))
     return c.logical_not(found) if invert else found
+
+
+def _among(elements: Tensor, wanted: Tensor) -> Tensor:
+    """Which elements are in a vector: by all pairs where that holds few, else by a search among what is sorted."""
+    count, kind = wanted.spec.numel, promote_types(elements.dtype, wanted.dtype)
+    if count < _MANY_WANTED or kind.is_complex:
+        pairs = c.eq(elements.unsqueeze(-1), wanted)
+        return r.any_true(pairs, dims=(pairs.ndim - 1,), keepdim=False)
+    values, row = as_type(elements, kind), as_type(wanted, kind)
+    ordered = ix.gather(row, o.argsort(row, dim=0, descending=False), dim=0)
+    places = o.search_sorted(ordered, values, right=False)
+    nearest = ix.take(ordered, e.minimum(places, count - 1), dim=0)
+    return c.eq(nearest, values)
 
 
 @function()

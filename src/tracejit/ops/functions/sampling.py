@@ -131,7 +131,7 @@ def randn(
 
 @function(method=False)
 def randint(
-    low: int,
+    low: int = 0,
     high: Any = None,
     size: Sequence[int] | None = None,
     *,

@@ -90,11 +90,10 @@ def logaddexp(input: Tensor, other: Tensor) -> Tensor:
     x, y = as_type(input, kind), as_type(other, kind)
     first = c.ge(real(x), real(y))
     above, below = e.where(first, x, y), e.where(first, y, x)
-    nothing = c.eq(
-        real(above), -math.inf
-    )  # both are logarithms of zero: their distance is no number
-    distance = e.where(nothing, 0.0, e.sub(below, above))
-    return e.where(nothing, above, e.add(t.log1p(t.exp(distance)), above))
+    # Between two logarithms of zero, or of the same infinite number, there is no distance.
+    alone = c.logical_or(c.eq(real(above), -math.inf), c.logical_and(c.isinf(x), c.eq(x, y)))
+    distance = e.where(alone, 0.0, e.sub(below, above))
+    return e.where(alone, above, e.add(t.log1p(t.exp(distance)), above))
 
 
 @function()

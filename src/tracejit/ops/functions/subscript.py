@@ -40,7 +40,9 @@ class Plan:
     counts: list[int]
     steps: list[int]
     dropped: list[int] = field(default_factory=list)  # dimensions indexed by an integer
-    layout: list[Any] = field(default_factory=list)  # None (new), a dimension, or (dim, index)
+    layout: list[Any] = field(
+        default_factory=list
+    )  # None (new), a dimension, or (dim or None, index)
     cut: bool = False  # was anything left out?
 
 
@@ -119,8 +121,8 @@ def _add(plan: Plan, item: Any, dim: int, shape: Shape) -> None:
         _add_integer(plan, item, dim, shape[dim])
     elif item is None:
         plan.layout.append(None)
-    elif isinstance(item, bool):
-        plan.layout.append(item)
+    elif isinstance(item, bool):  # a mask without dimensions
+        plan.layout.append((None, _place_of_truth(item)))
     elif isinstance(item, builtins.slice):
         _add_slice(plan, item, dim, shape[dim])
     elif is_tensor(item) and item.dtype is dtypes.bool_:
@@ -130,10 +132,16 @@ def _add(plan: Plan, item: Any, dim: int, shape: Shape) -> None:
     elif hasattr(item, "__index__"):
         _add_integer(plan, shapes.as_size(item), dim, shape[dim])
     else:
-        raise TypeError(
+        raise IndexError(
             "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are "
             f"valid indices (got {type(item).__name__})"
         )
+
+
+def _place_of_truth(truth: bool) -> Tensor:
+    """The only position of a new dimension, or none: index tensors beside it are broadcast with it."""
+    values = (0,) if truth else ()
+    return s.literal(values=values, shape=(len(values),), dtype=dtypes.int64)
 
 
 def slice_bounds(item: builtins.slice, extent: int) -> tuple[int, int]:
@@ -202,9 +210,7 @@ def _add_mask(plan: Plan, mask: Tensor, dim: int, shape: Shape) -> None:
 
 def _is_new(entry: Any) -> bool:
     """Does a layout entry stand for a dimension that the tensor does not have?"""
-    if isinstance(entry, tuple):
-        return entry[0] is None
-    return entry is None or isinstance(entry, bool)
+    return entry is None or (isinstance(entry, tuple) and entry[0] is None)
 
 
 def basic_view(x: Tensor, plan: Plan, to_read: bool = False) -> Tensor:
@@ -215,11 +221,6 @@ def basic_view(x: Tensor, plan: Plan, to_read: bool = False) -> Tensor:
     view = x
     for op, attributes in _steps(plan, to_read):
         view = op(view, **attributes)
-    for i, entry in enumerate(plan.layout):
-        if entry is False:
-            counts = tuple(0 if d == i else n for d, n in enumerate(shape_of(view)))
-            zeros = (0,) * len(counts)
-            view = m.slice(view, starts=zeros, counts=counts, steps=(1,) * len(counts))
     return view
 
 
@@ -349,8 +350,8 @@ def getitem(self: Tensor, index: Any) -> Tensor:
     plan = read(self, index)
     found = index_tensors(plan)
     view = basic_view(self, plan, bool(found))
-    if not found:  # True and False are masks without dimensions, and masks make copies
-        return e.clone(view) if any(isinstance(entry, bool) for entry in plan.layout) else view
+    if not found:
+        return view
     view, indices = select_scalars(view, found)
     if not indices:
         return view

@@ -136,7 +136,9 @@ def windows_along(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     if not self.ndim:
         row = windows_along(m.reshape(self, shape=(1,)), 0, size, step)
         return m.reshape(row, shape=(size,))
-    if size < 1 or size > shape_of(self)[d]:
+    if size < 0:
+        raise ShapeError(f"size is {size} but must be >= 0")
+    if size > shape_of(self)[d]:
         raise ShapeError(
             f"maximum size for tensor at dimension {d} is {shape_of(self)[d]} but size is {size}"
         )
