@@ -30,6 +30,16 @@ CASES = [
     "t.std_mean(z)",
     "t.lerp(z, z * 2, z * 0.3)",
     "t.linalg.matrix_norm(z, float('inf'))",
+    "t.log1p(t.tensor([1e-19 + 1e-18j, 1e-10j, 1e-5 + 1e-5j, -1 + 1j, 1e10 + 1j, 0.5 - 1j, -1e-19 + 0j]))",
+    "t.log1p(t.tensor([1e-19 + 1e-18j, 1e-10j], dtype=t.complex128)) * 1e20",
+    "t.logaddexp(t.tensor([complex(np.inf, 0), 1j]), t.tensor([complex(np.inf, 0), 2j]))",
+    "t.nan_to_num(t.tensor([complex(np.nan, 1), complex(1, np.inf), complex(-np.inf, 2)]))",
+    "t.nan_to_num(t.tensor([complex(np.nan, 1), complex(1, np.inf)]), nan=3.0, posinf=9.0)",
+    # half precision is rounded once
+    "t.sinc(t.tensor([17.0, -2.34375, 19.625, 0.0, 0.01, 3.0]).bfloat16()).float()",
+    "t.sinc(t.tensor([-2.642578125, 12.8046875, 0.5]).half())",
+    "t.round(t.tensor([0.82666, 31.671875, -15.1640625]).half(), decimals=3)",
+    "t.round(t.tensor([-18.625, 37.25, 0.3]).bfloat16(), decimals=3).float()",
     # NumPy's numbers
     "t.float_power(x.abs(), np.float32(2.5))",
     "t.lerp(x, x * 2, np.float64(0.25))",

@@ -35,8 +35,9 @@ _OF_FACTORIES = ("layout", "pin_memory", "names")
 _RANGES = frozenset({"arange", "linspace", "logspace", "range"})
 #: Functions whose ``out`` has the dtype of the result; others convert.
 _EXACT = frozenset(
-    """addbmm addmm aminmax argmax argmin baddbmm bmm complex cummax cummin dot gather index_select kthvalue log_softmax
-    masked_select matmul max min median mm multinomial mv nonzero softmax sort take topk where""".split()  # noqa: SIM905
+    """addbmm addmm aminmax argmax argmin baddbmm bmm complex cummax cummin dot float_power frexp gather index_select
+    isneginf isposinf kthvalue log_softmax masked_select matmul max min median mm multinomial mv nonzero nonzero_static
+    softmax sort take topk where""".split()  # noqa: SIM905
 )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 import numpy as np
 
 from ..dtypes import DType
-from ..errors import ShapeError
+from ..errors import ArgumentError, ShapeError
 from ..types import TensorType
 from . import elementwise as e
 from .comparison import bitwise_not
@@ -192,6 +192,10 @@ class OperatorMixin:
         return FUNCTIONS["abs"](self)
 
     def __invert__(self) -> Any:
+        if self.dtype.is_differentiable:
+            raise ArgumentError(
+                "~ (operator.invert) is only implemented on integer and Boolean-type tensors"
+            )
         return bitwise_not(self)
 
 

@@ -77,13 +77,24 @@ def log10(x: Array) -> Array:
 
 @elementwise(
     "log1p(x)",
-    ufunc="log1p",
     promotion=p.to_float_or_complex,
     grad=lambda g, x: g / (x + 1.0),
     domain=(-0.9, 4.0),
 )
 def log1p(x: Array) -> Array:
     """log(1 + x), accurate near zero."""
+    return xp(x).log1p(x) if x.dtype.kind != "c" else _log1p_of_complex(x)
+
+
+def _log1p_of_complex(x: Array) -> Array:
+    """From the square of the size less one, where sizes are near one and would lose it."""
+    n, a, b = xp(x), x.real, x.imag
+    out = n.log(x + 1)
+    near = n.hypot(a, b) < 0.5
+    excess = n.where(near, a * (a + 2) + b * b, 0)
+    out.real = n.where(near, n.where(excess == 0, a, n.log1p(excess) / 2), out.real)
+    out.imag = n.arctan2(b, a + 1)
+    return out
 
 
 def _number_of(x: Any, g: Any) -> Any:

@@ -214,7 +214,7 @@ def float_power(input: Tensor | Number, exponent: Tensor | Number) -> Tensor:
 
 @function()
 def round(input: Tensor, *, decimals: int = 0) -> Tensor:
-    """The nearest integers (or multiples of ``10**-decimals``), halves to even.
+    """The nearest integers (or multiples of ``10**-decimals``), halves to even; half precision is rounded once.
 
     >>> import tracejit as tj
     >>> tj.round(tj.tensor([0.5, 1.5, -2.4])), tj.round(tj.tensor([1.234]), decimals=1)
@@ -222,10 +222,12 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
     """
     if decimals == 0:
         return e.round_half_even(input)
-    scale = 10.0 ** abs(decimals)
+    scale, x = 10.0 ** abs(decimals), upcast(input)
     if decimals > 0:
-        return e.div(e.round_half_even(e.mul(input, scale)), scale)
-    return e.mul(e.round_half_even(e.div(input, scale)), scale)
+        found = e.div(e.round_half_even(e.mul(x, scale)), scale)
+    else:
+        found = e.mul(e.round_half_even(e.div(x, scale)), scale)
+    return as_type(found, input.dtype) if input.dtype.is_half else found
 
 
 @function(steady=True)

@@ -11,7 +11,7 @@ from .. import comparison as c
 from .. import elementwise as e
 from .. import entropies
 from .. import transcendental as t
-from ..complex_numbers import magnitude
+from ..complex_numbers import complex_of_parts, magnitude, parts_of_complex
 from ..promotion import UnsupportedDtypeError
 from ..table import METHODS, function
 from .arithmetic import clamp
@@ -138,13 +138,15 @@ def nan_to_num(
     posinf: float | None = None,
     neginf: float | None = None,
 ) -> Tensor:
-    """``input`` with NaN and infinities replaced (by default: 0 and the largest finite values).
+    """``input`` with NaN and infinities replaced (by default: 0 and the largest finite values), each part of its own.
 
     >>> import tracejit as tj
     >>> tj.nan_to_num(tj.tensor([float("nan"), float("inf"), 1.0]), posinf=9.0)
     tensor([0., 9., 1.])
     """
     dtype = input.spec.dtype
+    if dtype.is_complex:
+        return complex_of_parts(nan_to_num(parts_of_complex(input), nan, posinf, neginf))
     if not dtype.is_floating_point:
         return e.clone(input)
     high, low = _finite_limits(dtype)
@@ -184,7 +186,7 @@ def xlogy(input: Tensor | Number, other: Tensor | Number) -> Tensor:
 
 @function()
 def sinc(input: Tensor) -> Tensor:
-    """``sin(pi x) / (pi x)``, one at zero.
+    """``sin(pi x) / (pi x)``, one at zero; half precision is rounded once.
 
     >>> import tracejit as tj
     >>> tj.sinc(tj.tensor([0.0, 0.5]))
@@ -194,7 +196,7 @@ def sinc(input: Tensor) -> Tensor:
         zero = c.eq(input, 0)
         angle = e.mul(e.where(zero, 1.0, input), math.pi)
         return e.where(zero, 1.0, e.div(t.sin(angle), angle))
-    angle = e.mul(input, math.pi)
+    angle = e.mul(upcast(input), math.pi)
     # Near zero the gradient of the quotient would be a difference of equals.
     near = c.lt(e.abs(angle), 0.1)
     square = e.square(e.where(near, angle, 0.0))
@@ -202,7 +204,8 @@ def sinc(input: Tensor) -> Tensor:
     for divisor in (72.0, 42.0, 20.0, 6.0):
         series = e.sub(1.0, e.mul(e.div(square, divisor), series))
     far = e.where(near, 1.0, angle)
-    return e.where(near, series, e.div(t.sin(far), far))
+    found = e.where(near, series, e.div(t.sin(far), far))
+    return as_type(found, input.dtype) if input.dtype.is_half else found
 
 
 @function()
