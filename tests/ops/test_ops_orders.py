@@ -170,3 +170,18 @@ def test_the_ends_of_long_integers_are_distinct() -> None:
     found = [distinct_part(x, part) for part in ("inverse", "counts")]
     assert found[0][:4].tolist() == [2, 0, 2, 1]
     assert found[1].tolist() == [40, 40, 80]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("count", [3, 64, 301])
+def test_what_is_among_others_does_not_hang_on_nan_beside_it(count: int, share: float) -> None:
+    """Many are searched in order, and a search looks past NaN."""
+    rng = np.random.default_rng(count)
+    wanted = rng.integers(0, 50, count).astype("f4")
+    wanted[rng.random(count) < share] = np.nan
+    values = np.concatenate([np.arange(60, dtype="f4"), np.float32([np.nan, np.inf, -np.inf])])
+    expected = (values[:, None] == wanted).any(1)
+    for function in (tj.isin, tj.compile(tj.isin)):
+        for _ in range(2):
+            found = function(tj.from_numpy(values), tj.from_numpy(wanted))
+            assert np.array_equal(found.numpy(), expected)

@@ -209,10 +209,15 @@ def _among(elements: Tensor, wanted: Tensor) -> Tensor:
         pairs = c.eq(elements.unsqueeze(-1), wanted)
         return r.any_true(pairs, dims=(pairs.ndim - 1,), keepdim=False)
     values, row = as_type(elements, kind), as_type(wanted, kind)
+    known = c.eq(row, row)  # a search looks past NaN, which nothing is equal to
+    if kind.is_floating_point:
+        top = r.amax(e.where(known, row, float("-inf")), dims=(0,), keepdim=False)
+        row = e.where(known, row, top)
     ordered = ix.gather(row, o.argsort(row, dim=0, descending=False), dim=0)
     places = o.search_sorted(ordered, values, right=False)
     nearest = ix.take(ordered, e.minimum(places, count - 1), dim=0)
-    return c.eq(nearest, values)
+    found = c.eq(nearest, values)
+    return c.logical_and(found, r.any_true(known, dims=(0,), keepdim=False))
 
 
 @function()
