@@ -132,3 +132,10 @@ def test_gradients_of_compiled_functions():
     x = tj.tensor([0.3 + 0.4j, -1.2 + 0.1j], **COMPLEX)
     for fast in (False, True, True):
         assert gradcheck(f, x, fast_mode=fast, check_batched_grad=True)
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_inputs_without_elements(fast):
+    x, w = tj.ones(0, 3, **REAL), tj.tensor([[0.5, 1.0, -2.0]], **REAL)
+    assert gradcheck(tj.nn.functional.linear, (x, w), fast_mode=fast, check_forward_ad=True)
+    assert gradgradcheck(tj.nn.functional.linear, (x, w), fast_mode=fast)

@@ -222,7 +222,10 @@ class _Check:
         results = results_of(self.func, self.inputs)
         numerical = [self.numerical(i) for i in range(len(self.chosen))]
         for number, output in enumerate(results):
-            expected = [columns[number] if columns else np.zeros((0, 0)) for columns in numerical]
+            expected = [
+                columns[number] if columns else np.zeros((0, count_of(output)))
+                for columns in numerical
+            ]
             if not output.requires_grad:
                 if any(np.abs(e).max(initial=0) > self.atol for e in expected):
                     raise GradcheckError(
