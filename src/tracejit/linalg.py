@@ -8,8 +8,9 @@ tensor(1.)
 from __future__ import annotations
 
 from .errors import LinAlgError
-from .ops.functions.checked_systems import cholesky_ex, cond, tensorinv, tensorsolve
+from .ops.functions.checked_systems import cholesky_ex, tensorinv, tensorsolve
 from .ops.functions.factorizations import (
+    cond,
     eig,
     eigvals,
     inv_ex,

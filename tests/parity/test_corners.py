@@ -35,6 +35,18 @@ CASES = [
     "t.logaddexp(t.tensor([complex(np.inf, 0), 1j]), t.tensor([complex(np.inf, 0), 2j]))",
     "t.nan_to_num(t.tensor([complex(np.nan, 1), complex(1, np.inf), complex(-np.inf, 2)]))",
     "t.nan_to_num(t.tensor([complex(np.nan, 1), complex(1, np.inf)]), nan=3.0, posinf=9.0)",
+    # matrices that have no inverse, and older names of tolerances
+    "t.linalg.cond(t.stack([t.zeros(2, 2), t.eye(2), t.ones(2, 2)]), 1)",
+    "t.linalg.cond(t.ones(2, 2), 'fro')",
+    "t.linalg.cond(x, float('-inf'))",
+    "t.linalg.matrix_rank(t.diag(t.tensor([3.0, 1.0, 0.1])), 0.5)",
+    "t.linalg.matrix_rank(t.diag(t.tensor([3.0, 1.0, 0.1])), tol=2.0, hermitian=True)",
+    "t.linalg.pinv(t.diag(t.tensor([3.0, 1.0, 0.1])), 0.5)",
+    "t.linalg.pinv(t.diag(t.tensor([3.0, 1.0, 0.1])), rcond=0.2, hermitian=True)",
+    "t.linalg.eigvalsh(x, 'u')",
+    "t.linalg.eigh(x, 'l').eigenvalues",
+    "t.fft.fftn(x, s=3, dim=1)",
+    "t.fft.irfftn(x, s=5, dim=-1)",
     # half precision is rounded once
     "t.sinc(t.tensor([17.0, -2.34375, 19.625, 0.0, 0.01, 3.0]).bfloat16()).float()",
     "t.sinc(t.tensor([-2.642578125, 12.8046875, 0.5]).half())",

@@ -19,10 +19,9 @@ from ..lapack_errors import text_of
 from ..linear_algebra import adjoint
 from ..shapes import numel
 from ..table import function
-from .common import Number, Tensor, as_type, constant, shape_of
+from .common import Tensor, as_type, constant, shape_of
 from .complex_numbers import real
-from .linear_algebra import checked, inverse, lower_alone, solve, svdvals
-from .matrix_norms import matrix_norm
+from .linear_algebra import checked, inverse, lower_alone, solve
 
 
 class Factor(NamedTuple):
@@ -83,24 +82,6 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
         refuse_any("cholesky", info)
     lower = la.rows_of(packed, 0, n)
     return Factor(adjoint(lower) if upper else lower, info)
-
-
-@function(method=False, namespace=False)
-def cond(A: Tensor, p: Number | str | None = None) -> Tensor:  # noqa: N803
-    """How much larger relative errors may become: the product of the ``p`` norms of a matrix and its inverse.
-
-    Without ``p``, and for 2 and -2, a ratio of singular values. Raises ``RuntimeError`` for singular matrices and
-    other norms.
-
-    >>> import tracejit as tj
-    >>> tj.linalg.cond(tj.tensor([[1.0, 0.0], [0.0, 4.0]]))
-    tensor(4.)
-    """
-    if p is None or p in (2, -2):
-        values = svdvals(A)
-        first, last = values[..., 0], values[..., -1]
-        return e.div(last, first) if p == -2 else e.div(first, last)
-    return e.mul(matrix_norm(A, p), matrix_norm(inverse(A), p))
 
 
 @function(method=False, namespace=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 from ... import dtypes
@@ -16,11 +17,12 @@ from ..contraction import transposed
 from ..symmetric_factors import ldl_packed, ldl_solution
 from ..table import alias, function
 from .checked_systems import first_of, numbers_where_none, refuse_any
-from .common import Tensor, as_type, shape_of
+from .common import Number, Tensor, as_type, shape_of
 from .complex_numbers import abs as magnitude
 from .complex_numbers import real
-from .linear_algebra import apart, checked, is_vector
+from .linear_algebra import apart, checked, is_vector, svdvals
 from .matrices import matmul
+from .matrix_norms import matrix_norm
 from .slicing import narrow, select
 from .triangles import eye, tril, triu
 
@@ -293,6 +295,29 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> Inverse:
         refuse_any("inv", packed.info)
     found = lu_solve(packed.LU, packed.pivots, eye(shape_of(A)[-1], dtype=A.dtype))
     return Inverse(numbers_where_none(packed.info, found), packed.info)
+
+
+@function(method=False, namespace=False)
+def cond(A: Tensor, p: Number | str | None = None) -> Tensor:
+    """How much larger relative errors may become: the product of the ``p`` norms of a matrix and its inverse.
+
+    Without ``p``, and for 2 and -2, a ratio of singular values; infinite for singular matrices. Raises
+    ``RuntimeError`` for other norms, and for vectors.
+
+    >>> import tracejit as tj
+    >>> tj.linalg.cond(tj.tensor([[1.0, 0.0], [0.0, 4.0]]))
+    tensor(4.)
+    """
+    la.matrices(A.spec)
+    if p is None or p in (2, -2):
+        values = svdvals(A)
+        first, last = values[..., 0], values[..., -1]
+        return e.div(last, first) if p == -2 else e.div(first, last)
+    own = matrix_norm(A, p)
+    found, info = inv_ex(A)
+    singular = c.ne(info, 0)
+    found = e.where(singular[..., None, None], 0.0, found)
+    return e.where(singular, math.inf, e.mul(own, matrix_norm(found, p)))
 
 
 # --- LDL ----------------------------------------------------------------------------------------

@@ -58,9 +58,10 @@ def _resized(x: Tensor, dim: int, count: int) -> Tensor:
 
 
 def _plan(
-    name: str, x: Tensor, sizes: Sequence[int] | None, dims: Dims
+    name: str, x: Tensor, sizes: int | Sequence[int] | None, dims: Dims
 ) -> tuple[tuple[int, ...], tuple[int | None, ...]]:
     """The dimensions to transform and the sizes asked for along them."""
+    sizes = (sizes,) if isinstance(sizes, int) else sizes
     if dims is None:
         count = x.ndim if sizes is None else len(sizes)
         if count > x.ndim:

@@ -180,7 +180,7 @@ def qr(input: Tensor, some: bool = True) -> Factors:
     >>> tj.qr(tj.tensor([[3.0], [4.0]])).R.abs()
     tensor([[5.]])
     """
-    checked("qr", input)
+    la.matrices(checked("qr", input).spec)
     rows, columns = shape_of(input)[-2:]
     if not some and rows > columns:
         return _complete_qr(input)
@@ -216,6 +216,7 @@ def eigh(A: Tensor, UPLO: str = "L") -> Eigen:
     tensor([1., 2.])
     """
     checked("eigh", A)
+    UPLO = UPLO.upper()
     if UPLO not in ("L", "U"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
     packed = d.eigen_symmetric(lower_alone(adjoint(A) if UPLO == "U" else A))
@@ -230,9 +231,9 @@ def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     >>> tj.linalg.eigvalsh(tj.eye(2))
     tensor([1., 1.])
     """
-    if UPLO not in ("L", "U") or not _values_alone("eigh", A):
+    if UPLO.upper() not in ("L", "U") or not _values_alone("eigh", A):
         return eigh(A, UPLO).eigenvalues
-    return v.eigenvalues_symmetric(lower_alone(adjoint(A) if UPLO == "U" else A))
+    return v.eigenvalues_symmetric(lower_alone(adjoint(A) if UPLO.upper() == "U" else A))
 
 
 def _values_alone(name: str, x: Tensor) -> bool:
@@ -323,8 +324,12 @@ def _bound(A: Tensor, values: Tensor, atol: Any, rtol: Any) -> Any:
 
 
 @function(method=False, namespace=False)
-def pinv(A: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Tensor:
+def pinv(
+    A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
+) -> Tensor:
     """The Moore-Penrose inverse: singular values up to ``atol`` or ``rtol`` times the largest count as zero.
+
+    ``rcond`` is an older name of ``rtol``.
 
     >>> import tracejit as tj
     >>> tj.linalg.pinv(tj.tensor([[2.0, 0.0], [0.0, 0.0]]))
@@ -332,6 +337,7 @@ def pinv(A: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = Fal
             [0.0000, 0.0000]])
     """
     checked("pinv", A)
+    rtol = rcond if rtol is None else rtol
     la.matrices(A.spec)
     if not A.spec.numel:
         return e.clone(adjoint(A))
@@ -359,15 +365,19 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
 
 @function(method=False, namespace=False)
 def matrix_rank(
-    A: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = False
+    A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
 ) -> Tensor:
     """How many singular values exceed ``atol`` and ``rtol`` times the largest (default: extent times precision).
+
+    ``tol`` is an older name of ``atol`` alone.
 
     >>> import tracejit as tj
     >>> tj.linalg.matrix_rank(tj.tensor([[1.0, 0.0], [0.0, 0.0]]))
     tensor(1)
     """
     checked("matrix_rank", A)
+    if tol is not None:
+        atol, rtol = tol, 0.0
     x = e.detach_copy(A)
     if not x.spec.numel:
         return s.full(shape=shape_of(x)[:-2], value=0, dtype=dtypes.int64)

@@ -263,6 +263,8 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     tracejit.Size([2, 4])
     """
     if isinstance(dims, int):
+        if not 0 <= dims <= min(a.ndim, b.ndim):
+            raise ShapeError(f"tensordot of {a.ndim} and {b.ndim} dimensions over {dims} of them")
         left, right = list(range(a.ndim - dims, a.ndim)), list(range(dims))
     else:
         left = [dim_of(d, a) for d in dims[0]]
@@ -349,12 +351,14 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
 
 @function(method=False)
 def chain_matmul(*matrices: Tensor) -> Tensor:
-    """The product of several matrices, from left to right.
+    """The product of several matrices, from left to right. Raises ``RuntimeError`` for none.
 
     >>> import tracejit as tj
     >>> tj.chain_matmul(tj.ones(1, 2), tj.ones(2, 3), tj.ones(3, 1))
     tensor([[6.]])
     """
+    if not matrices:
+        raise RuntimeError("chain_matmul(): Expected one or more matrices")
     result = matrices[0]
     for matrix in matrices[1:]:
         result = mm(result, matrix)

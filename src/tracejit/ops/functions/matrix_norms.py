@@ -33,12 +33,16 @@ def matrix_norm(
 ) -> Tensor:
     """The norm of matrices: "fro", "nuc", 2, -2 (singular values), 1, -1 (columns), inf, -inf (rows).
 
-    Raises ``RuntimeError`` for other orders.
+    Raises ``RuntimeError`` for other orders, and for vectors.
 
     >>> import tracejit as tj
     >>> tj.linalg.matrix_norm(tj.tensor([[3.0, 0.0], [0.0, 4.0]]), 2)
     tensor(4.)
     """
+    if A.ndim < 2:
+        raise ShapeError("linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
+    if len(dim) != 2:
+        raise ShapeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {tuple(dim)}")
     x = A if dtype is None else as_type(A, dtypes.as_dtype(dtype))
     rows, columns = (dim_of(d, x) for d in dim)
     if rows == columns:
@@ -112,6 +116,10 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     if len(tensors) < 2:
         raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}")
     first, last = tensors[0], tensors[-1]
+    for place, x in enumerate(tensors):
+        most = "2D" if 0 < place < len(tensors) - 1 else "1D or 2D"
+        if x.ndim not in ((2,) if most == "2D" else (1, 2)):
+            raise ShapeError(f"multi_dot(): tensor {place} must be {most} but got {x.ndim}D")
     operands = list(tensors)
     if first.ndim == 1:
         operands[0] = m.unsqueeze(first, dims=(0,))

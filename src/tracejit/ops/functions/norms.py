@@ -7,7 +7,7 @@ from typing import Any
 
 from ... import dtypes
 from ...dtypes import DType
-from ...errors import DtypeError
+from ...errors import DtypeError, ShapeError
 from .. import comparison as c
 from .. import elementwise as e
 from .. import movement as m
@@ -19,6 +19,7 @@ from .common import (
     Tensor,
     as_type,
     dims_of,
+    shape_of,
     upcast,
 )
 from .reductions import Dim, root
@@ -47,7 +48,16 @@ def vector_norm(
             "linalg.vector_norm: Expected a floating point or complex tensor as input. "
             f"Got {x.dtype.title}"
         )
+    if isinstance(ord, complex):
+        raise RuntimeError(
+            "linalg.vector_norm: Expected a non-complex scalar as the order of norm."
+        )
     wide, dims = upcast(x), dims_of(dim, x)
+    if (ord < 0 or ord == math.inf) and 0 in [shape_of(x)[d] for d in dims]:
+        raise ShapeError(
+            f"linalg.vector_norm cannot compute the {ord} norm on an empty tensor because the operation "
+            "does not have an identity"
+        )
     return as_type(_norm_of(wide, ord, dims, keepdim), x.dtype)
 
 

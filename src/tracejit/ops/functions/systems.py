@@ -131,6 +131,8 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: Any = Non
         )
     if A.ndim < 2:
         raise ShapeError("linalg.lstsq: input must have at least 2 dimensions.")
+    if not B.ndim:
+        raise ShapeError("linalg.lstsq: other must have at least 1 dimension.")
     vector = B.ndim == A.ndim - 1
     right = B.unsqueeze(-1) if vector else B
     rows, columns = shape_of(A)[-2:]
