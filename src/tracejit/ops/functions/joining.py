@@ -63,7 +63,9 @@ def cat(tensors: Tensors, dim: int = 0) -> Tensor:
     for x in xs:
         if x.spec.dtype is not dtype:
             dtype = dtypes.promote_types(dtype, x.spec.dtype)
-    if 1 in ranks:  # vectors of nothing are left out beside others, and fit any dimension
+    uneven = ranks.count(ranks[0]) < len(ranks)
+    if uneven or (ranks[0] == 1 and dim not in (0, -1)):
+        # Vectors of nothing are left out beside others, and fit any dimension.
         xs = [x for x in xs if shape_of(x) != (0,)] or xs[:1]
         if shape_of(xs[0]) == (0,):
             return own(as_type(xs[0], dtype))
