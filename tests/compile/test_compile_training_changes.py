@@ -110,7 +110,10 @@ def hook_off(job: Job) -> None:
 
 
 def late_hook_on(job: Job) -> None:
-    job.handle = job.model[0].bias.register_post_accumulate_grad_hook(lambda p: p.grad.mul_(2))
+    def doubled(p: tj.Tensor) -> None:
+        p.grad.mul_(2)
+
+    job.handle = job.model[0].bias.register_post_accumulate_grad_hook(doubled)
 
 
 def step_hook(job: Job) -> None:

@@ -156,7 +156,8 @@ def test_repeated_positions() -> None:
         ([0.5], IndexError, "must be long, int, byte or bool"),
         (tj.tensor([True, False]), IndexError, r"shape of the mask \[2\] at index 0"),
         (slice(None, None, -1), ValueError, "step must be greater than zero"),
-        ("a", TypeError, "only integers, slices"),
+        (1.5, IndexError, "only integers, slices"),
+        ("a", TypeError, "invalid data type 'str'"),
     ],
     ids=str,
 )

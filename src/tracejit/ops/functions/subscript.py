@@ -131,6 +131,8 @@ def _add(plan: Plan, item: Any, dim: int, shape: Shape) -> None:
         plan.layout.append((dim, item))
     elif hasattr(item, "__index__"):
         _add_integer(plan, shapes.as_size(item), dim, shape[dim])
+    elif isinstance(item, str):
+        raise TypeError("an index has the invalid data type 'str'")
     else:
         raise IndexError(
             "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are "

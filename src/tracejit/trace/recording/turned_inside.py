@@ -16,6 +16,7 @@ from ...tensor import Tensor
 from .kept_alive import KeptAlive
 
 if TYPE_CHECKING:
+    from .function_notes import Trial
     from .recording import Step
 
 #: Views that a call can make anew, and undo.
@@ -35,6 +36,7 @@ class TurnedInside:
     alive: KeptAlive
     careful: Callable[[str], Any]
     changed_beneath: Callable[..., None]
+    trial: Trial | None
     emit: Callable[..., Value]
     inside: Callable[[Tensor], bool]
     leave_behind: Callable[[Tensor, Value], None]
@@ -80,7 +82,8 @@ class TurnedInside:
         self.trial_turns(tensor, "detach_")
         if self.failure is None:
             with self.careful("detach_()"):
-                if tensor._grad_fn is not None:
+                # What a custom function's backward forgets is known to its rule, which takes no part in the tape.
+                if tensor._grad_fn is not None and self.trial is None:
                     self.changed_beneath(tensor, None, "detach_() of what a backward pass needs")
                 self._become(tensor, ((elementwise.detach_copy, {}),), "detach_")
 
