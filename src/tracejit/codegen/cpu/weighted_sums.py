@@ -39,13 +39,13 @@ def weighted_along(writer: AlongWriter) -> Function:
         text.add(3, f"start = maximum_i64(stop - {PIECE}, 0)")
         first, where = f"i{axis} == {extent} - 1", f"minimum_i64(i{axis} + 1, {extent} - 1)"
         factor = _factor(writer, "next_top", "top_here")
-        weighted, added, stored = a, None, f"total * {_factor(writer, 'top_here', 'x_here')}"
+        weighted, added, found = a, None, f"total_here * {_factor(writer, 'top_here', 'x_here')}"
     else:
         text.add(3, "start = piece")
         text.add(3, f"stop = minimum_i64(start + {PIECE}, {extent})")
         first, where = f"i{axis} == 0", f"maximum_i64(i{axis} - 1, 0)"
         factor = _factor(writer, "top_here", "next_top")
-        weighted, added, stored = f"{a} * {_factor(writer, 'top_here', 'x_here')}", x, "total"
+        weighted, added, found = f"{a} * {_factor(writer, 'top_here', 'x_here')}", x, "total_here"
     text.add(3, f"for i{axis} in range(start, stop):")
     text.add(4, f"beside = {where}")
     text.add(4, f"next_top = {neighbour}")
@@ -63,7 +63,6 @@ def weighted_along(writer: AlongWriter) -> Function:
     if after:
         text.add(4, f"x_here = {x}")
         text.add(4, f"top_here = {top}")
-    found = stored.replace("total", "total_here")
     text.add(4, f"{writer.at('out', here)} = {scalar.store(found, writer.value.spec.dtype)}")
     tasks = numel([walk.extents[n] for n in walk.outer])
     doc = f"{writer.value.spec}: along rows"
