@@ -6,7 +6,9 @@ lies, and how it moves. Until CuPy is loaded no array can lie on a device, and e
 
 from __future__ import annotations
 
+import ctypes
 import importlib
+import sys
 from typing import Any
 
 import numpy as np
@@ -87,7 +89,28 @@ def address_of(array: Any) -> int:
     """The address of an array's first element, in whichever memory it lies."""
     if MODULES and type(array) in MODULES:
         return int(array.data.ptr)
+    if _AT and type(array) is np.ndarray:
+        return _word_at(id(array) + _AT).value
+    return _asked_for(array)
+
+
+def _asked_for(array: Any) -> int:
+    """The address that an array of the host tells."""
     return int(array.__array_interface__["data"][0])
+
+
+def _place_of_address() -> int:
+    """Where in an array of NumPy its address stands, which takes a sixth of asking for it; 0 if not there.
+
+    It is the first field of ``PyArrayObject``, which is part of NumPy's C API.
+    """
+    sample, place = np.zeros(4)[1:], object.__basicsize__
+    found = sys.implementation.name == "cpython" and _word_at(id(sample) + place).value
+    return place if found == _asked_for(sample) else 0
+
+
+_word_at = ctypes.c_size_t.from_address
+_AT = _place_of_address()
 
 
 def is_writeable(array: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from .. import dtypes
@@ -49,14 +50,18 @@ def printed(
     >>> printed(sign, [np.zeros(3)], {}, np.dtype("float64")) is None  # too few
     True
     """
-    found = {dtypes.from_numpy(x.dtype) for x in arrays}
-    if dtype.kind != "b":
-        found.add(dtypes.from_numpy(dtype))
-    if not _printed or not found <= _FLOATS:
-        return None
-    if op.name not in ANY_FLOAT and not any(x.is_half for x in found):
+    if not (_printed and _serves(op.name, dtype, *[x.dtype for x in arrays])):
         return None
     return _printed[0](op, arrays, attributes, dtype)
+
+
+@cache
+def _serves(name: str, dtype: Any, *operands: Any) -> bool:
+    """Is a kernel what computes an op of `PRINTED` on operands of these dtypes?"""
+    found = set(map(dtypes.from_numpy, operands))
+    if dtype.kind != "b":
+        found.add(dtypes.from_numpy(dtype))
+    return found <= _FLOATS and (name in ANY_FLOAT or any(x.is_half for x in found))
 
 
 def divided(op: Any, x: Array, y: Array) -> Array | None:

@@ -23,6 +23,7 @@ from .float_errors import ignore, restore
 __all__ = [
     "BODIES",
     "LARGE",
+    "POOLED",
     "REDUCED",
     "SHARED",
     "along_rows",
@@ -37,6 +38,8 @@ Array = Any
 #: Elements from which on a second thread is worth waking, of the native pool and of Python: for what takes long for
 #: each of them, for reductions, and for what writes its results twice, to temporaries first.
 SHARED, LARGE, REDUCED, BODIES = 1 << 16, 1 << 18, 1 << 21, 1 << 22
+#: Elements of a result from which on the native pool is sooner than NumPy alone.
+POOLED = 1 << 17
 #: Elements of what is computed at a time where a function makes temporaries, which then stay in the cache.
 BLOCK = 1 << 15
 #: Additions that take as long as sorting does for an element.
@@ -105,9 +108,20 @@ def _shared_call(run: Any, *operands: Any) -> Array:
 
 def _by_pool(run: Any, arrays: Sequence[Array], dtype: Any) -> Array | None:
     """What the native pool makes of it; of a choice on one thread, too, because NumPy's loop branches."""
-    if run is not np.where and _threads() < 2:
+    if run is not np.where and (_is_small(arrays) or _threads() < 2):
         return None
     return _native[0](run, arrays, dtype) if _native else None
+
+
+def _is_small(arrays: Sequence[Array]) -> bool:
+    """Are there too few elements for a second thread, where no operand is repeated to give more?"""
+    shape: tuple[int, ...] = ()
+    for x in arrays:
+        if x.ndim and x.shape != shape:
+            if shape or x.size >= POOLED:
+                return False
+            shape = x.shape
+    return True
 
 
 def elementwise(

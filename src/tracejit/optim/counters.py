@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..cuda.arrays import address_of
 from ..modes import MODES
 from ..tensor import Tensor
 from ..tensor_core import REBOUND
@@ -45,23 +46,19 @@ def runs_of(counters: Sequence[Tensor]) -> list[np.ndarray]:
     end, owner = 0, None
     for counter in counters:
         array = counter.array
-        address = _address(array)
+        address = address_of(array)
         base = array.base
         if not isinstance(base, np.ndarray) or base.ndim != 1 or base.dtype != array.dtype:
             owner = None
             found.append(array.reshape(1))
             continue
-        position = (address - _address(base)) // array.itemsize
+        position = (address - address_of(base)) // array.itemsize
         if base is owner and address == end:
             found[-1] = base[position - len(found[-1]) : position + 1]
         else:
             found.append(base[position : position + 1])
         end, owner = address + array.itemsize, base
     return found
-
-
-def _address(array: np.ndarray) -> int:
-    return int(array.__array_interface__["data"][0])
 
 
 class Runs:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...cuda.arrays import address_of
+from ...ops.slabs import POOLED
 from ..assembled import Effort, assembled, is_stored, process_triple
 from ..behind import worker
 from ..launcher import SERIAL, Step, Table, build_table
@@ -31,9 +32,8 @@ __all__ = ["apply", "ask", "inner_loop", "make"]
 Array = Any
 #: Elements of a row where the elements follow one another; shorter rows than the least are left to NumPy.
 _ROW, _LEAST_ROW = 1 << 13, 1 << 5
-#: Elements that are worth a hand-over; those of results from which on that is sooner than NumPy alone, and those from
-#: which on a choice is, whose loop of NumPy's branches.
-_CHUNK, _LEAST, _LEAST_CHOICE = 1 << 15, 1 << 17, 1 << 14
+#: Elements that are worth a hand-over; those of results from which on a choice is sooner than NumPy's, which branches.
+_CHUNK, _LEAST_CHOICE = 1 << 15, 1 << 14
 _MOST_KNOWN = 4096
 
 
@@ -108,7 +108,7 @@ def _work(run: Any, arrays: Sequence[Array], dtype: np.dtype[Any]) -> _Work | No
         return None
     shape = np.broadcast_shapes(*[x.shape for x in arrays])
     size = math.prod(shape)
-    if size < (_LEAST_CHOICE if run is np.where else _LEAST):
+    if size < (_LEAST_CHOICE if run is np.where else POOLED):
         return None
     result = tuple([dtype.itemsize * math.prod(shape[i + 1 :]) for i in range(len(shape))])
     steps = [*[np.broadcast_to(x, shape).strides for x in arrays], result]
@@ -117,7 +117,7 @@ def _work(run: Any, arrays: Sequence[Array], dtype: np.dtype[Any]) -> _Work | No
         return None
     number, inner, strides = rows
     keep_freed_memory()
-    head, shared = (*loop, len(dtypes), inner, size), size >= _LEAST
+    head, shared = (*loop, len(dtypes), inner, size), size >= POOLED
     table = _table(len(dtypes), max(1, _CHUNK // inner) if shared else SERIAL)
     aligned = tuple([d.alignment - 1 for d in dtypes])
     return _Work(table, head, tuple(strides), number, shape, aligned, shared)

@@ -125,7 +125,8 @@ class Settled:
         self.live = True
         self.count = 0  # rounds that were left out
         self.last = self.visit
-        self.held: dict[int, int] = {}  # how many references to its tensors are of this
+        #: Large tensors that it saw, and how many references to each are of this.
+        self.held: list[tuple[Tensor, int]] = []
         self.now: list[Event] = []  # what happened since
         #: The tensors that take the places of those of the known round.
         self.place = {id(x): y for x, y in relation.pairs}
@@ -223,12 +224,13 @@ class Settled:
             return False
         if len(known.attributes) != len(attributes):
             return False
+        place = self.place
         for x, y in zip(known.operands, operands, strict=True):
-            if not (self.has(x, y) if isinstance(x, Tensor) else numbers_alike(x, y)):
+            if place.get(id(x), x) is not y and (isinstance(x, Tensor) or not numbers_alike(x, y)):
                 return False
         if out._requires_grad or (attributes and repr(attributes) != self.texts[len(self.now)]):
             return False
-        self.place[id(known.out)] = out
+        place[id(known.out)] = out
         found = Ran(op, [*operands], attributes, out, known.line, known.grad, shown)
         self.now.append(found)
         array = out._array
@@ -254,6 +256,7 @@ class Settled:
         self.place = {
             id(x): after for (x, _), (_, after) in zip(self.pairs, relation.pairs, strict=True)
         }
+        self.held.clear()
         if self.count < 3:
             self.recorder.alive.sweep(len(self.recorder.alive))  # the rounds before are over
         self.hold()
@@ -265,11 +268,16 @@ class Settled:
 
     def hold(self) -> None:
         """Count the references to what the last visit saw."""
-        states = self.last.states
-        held = [x for state in states for xs in state.tensors.values() for x in xs]
-        held += [x for state in states for x in state.own.values() if isinstance(x, Tensor)]
+        states, held = self.last.states, list[Tensor]()
+        for state in states:
+            held += chain.from_iterable(state.tensors.values())
+        seen = {id(x): x for x in held}
+        for state in states:
+            held += [x for x in state.own.values() if isinstance(x, Tensor)]
         held += [self.last.tensor, *self.place.values()]
-        self.held = dict(Counter(map(id, held)))
+        count = Counter(map(id, held))
+        own = 1  # that of the pair
+        self.held = [(x, count[key] + own) for key, x in seen.items() if x.spec.nbytes >= LARGE]
 
     def let_go(self) -> None:
         """Free the elements of tensors of the last visit that nothing else refers to any more."""
@@ -278,14 +286,13 @@ class Settled:
         if not self.count:
             self.recorder.alive.sweep(len(self.recorder.alive))
             return
+        if not self.held:
+            return
         self.rounds.let_go()
-        for state in self.last.states:
-            for tensors in state.tensors.values():
-                for x in tensors:
-                    count = sys.getrefcount(x) - _BESIDE
-                    if count == self.held.get(id(x)) and self.recorder.alive.may_empty(x):
-                        layout_of(x)  # which keeps the type, too
-                        x._array = x._block = None
+        for x, count in self.held:
+            if sys.getrefcount(x) - _BESIDE == count and self.recorder.alive.may_empty(x):
+                layout_of(x)  # which keeps the type, too
+                x._array = x._block = None
 
     # --- the end ---------------------------------------------------------------------------------------------------
 
@@ -294,6 +301,7 @@ class Settled:
         if not self.live:
             return
         self.live = False
+        self.held.clear()
         self.rounds.settled = None
         if MODES.recorder is self:
             MODES.recorder = self.recorder
