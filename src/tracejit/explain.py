@@ -168,6 +168,8 @@ def _tree(segment: Segment, depth: int) -> list[str]:
     lines = [f"{pad}{len(segment.statements)} operations"]
     lines += [f"{pad}  {_loop(value)}" for value in segment.statements if is_loop(value)]
     if segment.leaf is not None:
+        joined = len(segment.leaf.recording.joined)
+        lines += [f"{pad}{joined} guards, looked at together"] if joined else []
         lines.append(f"{pad}return ({segment.leaf.calls} replays)")
     if segment.finding is not None:
         where = describe_line(*segment.finding.line) if segment.finding.line else ""

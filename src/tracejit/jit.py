@@ -162,6 +162,8 @@ class CompiledFunction(Keeping, Inspection, Copies):
         self, end: Exception, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any
     ) -> Any:
         """A call that compiled code did not serve after all."""
+        if entry.parts(end):
+            return self._call(*args, **kwargs)
         if isinstance(end, UnseenSegment):
             return self._leave(end, entry, tensors, args, kwargs)
         if isinstance(end, Pending):

@@ -39,7 +39,7 @@ from .sizes.shape_uses import EXTENTS, groups_in
 from .sizes.sized_walk import SizedWalk
 from .state.calls import watching
 from .state.state import StateGuard, watch
-from .tree.graft import graft, graft_error
+from .tree.graft import graft_error
 from .tree.made import Made
 from .tree.plan import SymbolicTree, TreePlan
 from .tree.segments import Runner
@@ -224,6 +224,7 @@ class Entry(Made):
                 opened = roll_rounds(recorder, (), self.owner.plans)
                 if recorder.scope is None and opened >= self.opened:  # else another run may do well
                     self.opened |= opened
+                    self.part()
                     grown = graft_error(self.root, tuple(recorder.path), end)
             except Divergence as divergence:
                 self.diverged, self.failure = True, str(divergence)
@@ -258,8 +259,7 @@ class Entry(Made):
         if recorder.failure is not None:
             return
         try:
-            graft(self.root, found, self.signature, structure)
-            self.latest = found
+            self.latest = self.grow(found, structure)
         except Divergence as divergence:
             self.diverged = True
             recorder.unsupported(str(divergence))

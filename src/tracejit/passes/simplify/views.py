@@ -106,18 +106,30 @@ def _before_expand(rewriter: Rewriter, value: Value) -> Value | None:
     return rewriter.write("expand", (small,), value.line, shape=value.spec.shape)
 
 
-def _reduction_of_nothing(rewriter: Rewriter, value: Value) -> Value | None:
-    """A reduction along no dimension is its operand; a sum also turns -0.0 into 0.0, as ``x + 0.0`` does.
+def reduces_nothing(value: Value) -> bool:
+    """Is this a reduction along no dimension, which is simplified to its operand in the dtype of the result?
 
     Extents that happen to be one are reduced like any other, so that kernels do not depend on them.
     """
+    op = value.op
+    if not isinstance(op, Reduction) or value.attributes["dims"]:
+        return False
+    kinds = value.spec.dtype, value.value_operands[0].spec.dtype
+    known = op.combine in ("sum", "prod", "max", "min", "any", "all")
+    return known and (kinds[0] is kinds[1] or not any(kind.is_complex for kind in kinds))
+
+
+def _reduction_of_nothing(rewriter: Rewriter, value: Value) -> Value | None:
+    """A reduction along no dimension; a sum also turns -0.0 into 0.0, as ``x + 0.0`` does."""
     assert isinstance(value.op, Reduction)
-    x = value.value_operands[0]
-    if value.attributes["dims"] or x.spec != value.spec:
+    if not reduces_nothing(value):
         return None
-    if value.op.combine not in ("sum", "prod", "max", "min", "any", "all"):
-        return None
-    if value.op.combine == "sum" and value.spec.dtype.is_differentiable:
+    x, dtype = value.value_operands[0], value.spec.dtype
+    if x.spec.dtype is not dtype:
+        truth = value.op.combine in ("any", "all")
+        op, operands, options = ("ne", (x, 0), {}) if truth else ("cast", (x,), {"dtype": dtype})
+        x = rewriter.write(op, operands, value.line, **options)
+    if value.op.combine == "sum" and dtype.is_differentiable:
         return rewriter.write("add", (x, 0.0), value.line)
     return x
 

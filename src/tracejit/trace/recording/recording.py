@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...ir.graph import Value
+from ...ir.graph import Guard, Value
 from ...ops.table import Op
 from ...types import Scalar
 from ..backward.freeing import History
@@ -80,6 +80,8 @@ class Recording:
     sizes: SizesFound | None = None  # what sizes it was told on the way
     freed: bool = False  # did a backward pass run inside?
     walks: int = 0  # how often layers walked along a sequence, which become loops
+    joined: tuple[Guard, ...] = ()  # what is looked at once, at the end: see `joined_guards`
+    holds: tuple[Value, ...] = ()  # the value that tells whether all of these are as they were
     part_reads: int = 0  # how many of `kept_writes` are first because checkpointed parts read them
 
     def result_in(self, made: Any, guard: StateGuard) -> Any:

@@ -125,8 +125,10 @@ class EffectsWriter(_ReplayWriter):
 
     def draw(self, ending: Ending, runner: Runner) -> None:
         """Run the program with numbers that nobody else draws; they are given back when it fails."""
+        leaf = runner.segment.leaf
+        assert leaf is not None
         if not ending.draws:
-            self.run(runner)
+            self.run_last(runner, leaf)
             return
         for i, _, draws in ending.draws:  # no other thread comes in between these two lines
             self.add(f"if generator{i}.count != drawn{i}: raise Overtaken")
@@ -135,7 +137,7 @@ class EffectsWriter(_ReplayWriter):
             self.indent += 1
         if runner.idle and not runner.segment.numbers:
             self.add("pass")
-        self.run(runner)
+        self.run_last(runner, leaf)
         for i, _, draws in reversed(ending.draws):
             self.indent -= 1
             self.add("except BaseException:")

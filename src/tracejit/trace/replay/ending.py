@@ -35,6 +35,10 @@ class NotReplayable(Exception):
     passing = False  # may later calls be served that are like this one?
 
 
+class Parted(NotReplayable):
+    """One of the guards that were joined to be one came out otherwise: they have to be looked at one by one."""
+
+
 class Overtaken(NotReplayable):
     """Another thread drew from a random generator after this call had looked at it."""
 

@@ -24,7 +24,7 @@ from ..tree.segments import Runner, wrap_result
 from ..tree.tree import Leaf, needs_of_leaf, outcome_of
 from ..tree.walk import FAILURES, Refused, UnseenSegment
 from .checks import generate
-from .ending import show
+from .ending import Parted, show
 from .fetching import asked_first, asked_next, together
 from .numbers import NumberLines, conditions_on_item
 
@@ -121,11 +121,12 @@ class _ReplayWriter(NumberLines):
 
     def segment(self, runner: Runner) -> None:
         """Run a segment, then what comes after it."""
-        self.run(runner)
         leaf = runner.segment.leaf
         if leaf is None:
+            self.run(runner)
             self.branch(runner)
             return
+        self.run_last(runner, leaf)
         self.add("entry.replays += 1")
         self.add(f"{self.bind('leaf', leaf)}.calls += 1")
         self.versions(leaf)
@@ -209,6 +210,15 @@ class _ReplayWriter(NumberLines):
                 if not quick:
                     self.wrap(runner, i, f"o{first + i}")
         self.fetch(asked_next(runner))
+
+    def run_last(self, runner: Runner, leaf: Leaf) -> None:
+        """Run a path's last program, and look at the guards that it has as one: nothing else happened yet."""
+        self.run(runner)
+        for value in leaf.recording.holds:
+            self.names["Parted"] = Parted
+            known = self.quick and byte_read(runner) >= 0
+            self.add(f"if not {'outcome' if known else f'{self.array_of(value)}.item(0)'}:")
+            self.add("    raise Parted")
 
     def blocks(self, runner: Runner) -> list[str]:
         """Names for what a program returns."""
@@ -362,7 +372,15 @@ def byte_read(runner: Runner) -> int:
         return -1
     first = len(runner.positions) - len(runner.results.kinds)
     value = next(v for v, position in runner.positions.items() if position == first + block)
-    return -1 if read_later(runner, value) else block
+    leaf = runner.segment.leaf
+    shared = read_later(runner, value) if leaf is None else value in read_besides(leaf)
+    return -1 if shared else block
+
+
+def read_besides(leaf: Leaf) -> set[Value]:
+    """What the end of a path reads, but for the guards that were joined to be one."""
+    kept = [*leaf.backward.saved, *leaf.backward.checked_outputs] if leaf.backward else []
+    return {*leaf.graph.outputs, *kept}
 
 
 def read_later(runner: Runner, value: Value) -> bool:

@@ -15,6 +15,7 @@ from ...ops.table import Contraction, Movement
 from ...passes.loops.loops import prepare
 from ...passes.loops.optimize import restructure_loops
 from ...passes.products.complex_parts import is_done_by_parts
+from ...passes.simplify.views import reduces_nothing
 from ...runtime.plan.assembly import is_fusible
 from ...runtime.plan.pieces import is_move
 from ...runtime.plan.vector_calls import is_vector_call
@@ -46,7 +47,7 @@ def roll_tree(
     known = (len(root.statements), *seen.state())
     if leaf.looked_through == known:
         return False
-    inputs, kept = signature.builder.inputs, leaf.graph.outputs
+    inputs, kept = signature.builder.inputs, _kept(leaf)
     found = seen.forms.roll(inputs, root.statements, kept)
     leaf.formed = found is not None
     if found is None:
@@ -72,10 +73,15 @@ def roll_tree(
     return True
 
 
+def _kept(leaf: Leaf) -> list[Value]:
+    """What the end of the path reads."""
+    return [*leaf.graph.outputs, *leaf.recording.holds]
+
+
 def _rolled(
     statements: Sequence[Value], leaf: Leaf, signature: Signature, evidence: Evidence
 ) -> Rolled | None:
-    inputs, outputs = signature.builder.inputs, leaf.graph.outputs
+    inputs, outputs = signature.builder.inputs, _kept(leaf)
     if leaf.recording.random_calls and signature.device >= 0:
         return None
     statements, changed = flat_slices(statements)
@@ -139,6 +145,8 @@ def is_native(value: Value) -> bool:
         return value.spec.dtype.short in ("f32", "f64")
     if is_vector_call(value):
         return True
+    if reduces_nothing(value):
+        return True
     return is_fusible(value) or value.op in RULE_OPS  # of which none is left by then
 
 
@@ -154,6 +162,7 @@ def _replace(
         "path": tuple(statements),
         "outputs": tuple(dataclasses.replace(r, value=new(r.value)) for r in found.outputs),
         "writes": tuple((old, new(value), *rest) for old, value, *rest in found.writes),
+        "holds": tuple(map(new, found.holds)),
     }
     leaf.recording = dataclasses.replace(found, **changes)
     graph = path_graph(leaf.recording, signature)

@@ -30,7 +30,7 @@ from ..tree.plan import PIECES_OF_PATH, TreePlan, told_free
 from ..tree.segments import Results, Runner
 from ..tree.structure import Structure
 from ..tree.tree import FOUND, Finding, Leaf, Segment, late_values, told_axes
-from ..tree.walk import FAILURES, NotReplayable, Refused, UnseenSegment, Walk
+from ..tree.walk import FAILURES, NotReplayable, Refused, UnseenSegment, Walk, look_at_joined
 
 if TYPE_CHECKING:
     from ..entry import Entry
@@ -119,6 +119,7 @@ class SizedStep:
         program, wrapper = self.program(sizes)
         results = program.run(*[environment[i] for i in self.runner.reads])
         environment += wrapper.wrap(results)
+        look_at_joined(self.runner, environment)
         return results[-1] if self.runner.pack else None
 
 

@@ -12,11 +12,16 @@ from ...runtime.program import Program
 from ...tensor import Tensor
 from ..backward.node import Site
 from ..recording.inputs import Signature
+from ..recording.joined_guards import joined
+from ..recording.recording import Recording
+from ..replay.ending import Parted, Refused
 from ..state.state import StateGuard
+from .graft import graft
 from .tree import Finding, Leaf, Segment
 
 if TYPE_CHECKING:
     from ...jit import CompiledFunction
+    from .plan import SymbolicTree
     from .walk import UnseenSegment
 
 
@@ -29,6 +34,43 @@ class Made:
     signature: Signature
     accepts: Callable[[list[Tensor]], bool]
     holds: Callable[[], bool]
+    symbolic: SymbolicTree | None
+    opened: bool
+    compiled: bool
+    apart: tuple[Recording, Any] | None = None  # the only path as it was recorded, its guards apart
+    _lock: Any
+
+    def grow(self, found: Recording, structure: Any) -> Recording:
+        """Add a path to the tree; the first one may have its guards joined to be one."""
+        self.part()
+        plain = self.root.empty and not self.root.raises and not self.opened
+        if plain and self.owner.plans.joins and self.signature.device < 0:
+            one = joined(found, self.signature.builder)
+            if one is not None:
+                self.apart = found, structure
+                found = one
+        graft(self.root, found, self.signature, structure)
+        return found
+
+    def part(self) -> None:
+        """Have the guards of the only path apart again; whoever asks holds the lock."""
+        if self.apart is None:
+            return
+        (found, structure), self.apart = self.apart, None
+        self.owner.plans.joins = False
+        root = Segment()
+        graft(root, found, self.signature, structure)
+        self.root, self.symbolic, self.compiled = root, None, False
+
+    def parts(self, end: Exception) -> bool:
+        """Did a call end because guards were joined? Now they are apart, and it may start again."""
+        if self.apart is None or not isinstance(end, (Parted, Refused)):
+            return False
+        with self._lock:
+            self.part()
+        self.owner.forget(None)  # native code leads to the old program
+        self.owner.stats.other_calls -= 1  # which counts where it starts again
+        return True
 
     def held_so_far(self) -> bool:
         """Does the guard hold, asked before its comparison is there? That is made by the first call that finds it so.

@@ -119,6 +119,9 @@ class PlanStore:
         self.settles = True  # may rounds that are like others be left out of recordings?
         self.seen = Seen()  # what earlier recordings tell about loops
         self.marks: dict[tuple[bool, ...], None] = {}  # which numbers are sizes in rolled trees
+        self.joins = (
+            True  # False once a guard of a path whose guards were joined came out otherwise
+        )
         self.may_refuse = True  # False once calls were refused that eager code then served
         self.refusals = 0
         #: Paths that may still be planned anew, for sizes that other plans of their trees do not hold for.
@@ -343,6 +346,7 @@ class SymbolicTree:
             outputs=tuple(dataclasses.replace(r, value=mapping[r.value]) for r in found.outputs),
             writes=tuple((mapping[old], mapping[new], count) for old, new, count in found.writes),
             kept_writes=tuple((mapping[v], count) for v, count in found.kept_writes),
+            holds=tuple(mapping[v] for v in found.holds),
         )
         inputs = tuple(mapping[v] for v in (*leaf.graph.inputs, *late))
         graph = dataclasses.replace(path_graph(recording, self.signature), inputs=inputs)
@@ -386,5 +390,6 @@ def _packable(leaf: Leaf) -> set[Value]:
     """Saved values that nothing but the backward pass reads."""
     if not leaf.backward:
         return set()
-    shown = {*leaf.graph.outputs, *leaf.backward.checked_outputs, *leaf.graph.inputs}
+    read = {*leaf.graph.outputs, *leaf.backward.checked_outputs, *leaf.recording.holds}
+    shown = {*read, *leaf.graph.inputs}
     return {v for v in leaf.backward.saved if v not in shown}

@@ -317,13 +317,17 @@ class TreeCompiler:
 
 
 def _position(segment: Segment, positions: dict[Value, int]) -> int:
-    """Where the tensor lies that the guard of a segment reads; -1 where it reads none."""
-    guard = segment.guard
+    """Where the tensor lies that the guard of a segment reads, or those joined of a path; -1 where none is read."""
+    guard, leaf = segment.guard, segment.leaf
+    if leaf is not None:
+        return next((positions[v] for v in leaf.recording.holds), -1)
     return -1 if guard is None or isinstance(guard, NumberGuard) else positions[guard.value]
 
 
 def overwritable(leaf: Leaf) -> dict[Value, Value]:
     """New values of written inputs that nobody else holds: they may be computed in the memory of the input."""
+    if leaf.recording.holds:  # nothing is written yet where a call turns out not to hold
+        return {}
     held = {r.value for r in leaf.recording.outputs}
     if leaf.backward:
         held.update(leaf.backward.saved, leaf.backward.checked_outputs)

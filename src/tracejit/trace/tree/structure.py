@@ -216,7 +216,7 @@ def _leaf_key(leaf: Leaf, numbers: Mapping[Value, int]) -> tuple[Any, ...]:
     found = leaf.recording
     outputs = tuple([(r.kind, numbers[r.value], r.requires_grad) for r in found.outputs])
     writes = tuple([(numbers[old], numbers[new], n < 0) for old, new, n in found.writes])
-    return outputs, writes
+    return outputs, writes, tuple([numbers[v] for v in found.holds])
 
 
 # --- strides -----------------------------------------------------------------------------------------------------

@@ -356,7 +356,7 @@ def wanted_gradients(recording: Recording) -> list[bool]:
 
 def needs_of_leaf(leaf: Leaf) -> list[Value]:
     """The values that the end of a path reads."""
-    needs = [*leaf.graph.outputs]
+    needs = [*leaf.graph.outputs, *leaf.recording.holds]
     if leaf.backward:
         needs += leaf.backward.saved
         needs += leaf.backward.checked_outputs

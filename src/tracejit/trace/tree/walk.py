@@ -18,7 +18,7 @@ from ...tensor import Tensor
 from ..backward.node import CompiledBackward, as_before, left_behind
 from ..numbers.numbers import ANY, LATE, Number, NumberGuard, cell_maker, item_of, outcome_key
 from ..recording.results import result_of
-from ..replay.ending import Ending, NotReplayable, Refused
+from ..replay.ending import Ending, NotReplayable, Parted, Refused
 from .segments import Runner
 from .tree import Leaf, Segment, outcome_of
 
@@ -230,7 +230,16 @@ class Walk:
 
 def run_segment(runner: Runner, environment: list[Any]) -> Any:
     """Run the program of a segment, if it has one; what it packed."""
-    return None if runner.idle else runner.run(environment)
+    pack = None if runner.idle else runner.run(environment)
+    look_at_joined(runner, environment)
+    return pack
+
+
+def look_at_joined(runner: Runner, environment: list[Any]) -> None:
+    """Look at the guards that the program of the last segment has as one: nothing that can be seen happened yet."""
+    last = runner.segment.leaf is not None and runner.guard_position >= 0
+    if last and not item_of(environment[runner.guard_position].array):
+        raise Parted
 
 
 class UnseenSegment(Unseen):
