@@ -317,3 +317,15 @@ def test_derivatives_inside_inference_mode(compiling: bool):
         assert [t.tolist() for t in found] == expected
     assert expected[0] == [3.0, 12.0]
     assert not found[0].requires_grad
+
+
+def test_pullbacks_are_differentiated_by_their_cotangents() -> None:
+    x, y = tj.tensor(0.3), tj.tensor(0.7)
+    _, pull = tj.func.vjp(tj.sin, x)
+    assert tj.allclose(tj.func.grad(lambda v: pull(v)[0])(y), x.cos())
+    seed = tj.tensor(2.0, requires_grad=True)
+    pull(seed)[0].backward()
+    assert tj.allclose(seed.grad, x.cos())
+    assert not pull(y)[0].requires_grad
+    with tj.no_grad():
+        assert not pull(seed)[0].requires_grad

@@ -341,3 +341,18 @@ def test_code_that_needs_true_numbers_gets_them() -> None:
     f = tj.compile(lambda x: x * (one + x.shape[0]))
     for n in (2, 3, 4, 5, 6):
         assert f(tj.ones(n)).tolist() == [n + 1.0] * n
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+def test_gradients_are_differentiated_where_nothing_hangs_on_the_sizes(wanted: bool) -> None:
+    """The second argument is of a size that no run tells, because nothing reads it."""
+    f = tj.compile(lambda x, y: (x**3).sum())
+    for n in (2, 3, 4, 5, 6):
+        for _ in range(2):
+            x = tj.tensor([1.0, -2.0], requires_grad=True)
+            y = tj.ones(n, n, requires_grad=wanted)
+            (first,) = tj.autograd.grad(f(x, y), x, create_graph=True)
+            first.sum().backward()
+            assert x.grad.tolist() == [6.0, -12.0]
+            assert y.grad is None
+    assert f.stats.compiled_calls >= 7

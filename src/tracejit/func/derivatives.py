@@ -103,8 +103,13 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]
 
     def pull(cotangents: Any) -> tuple[Any, ...]:
         given = _same_structure(cotangents, structure, results, "cotangents")
-        found = trace.gradients(results, given, retain=True)
-        return tuple(trace.per_argument(found))
+        before = trace.outer
+        trace.outer = before or (MODES.grad and any(v.requires_grad for v in given))
+        try:
+            found = trace.gradients(results, given, retain=True)
+            return tuple(trace.per_argument(found))
+        finally:
+            trace.outer = before  # it depends on these cotangents only in this call
 
     shown = unflatten(structure, iter(trace.plain(results)))
     return (shown, pull, trace.plain_tree(aux)) if has_aux else (shown, pull)

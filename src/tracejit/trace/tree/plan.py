@@ -56,6 +56,14 @@ class TreePlan:
         """Is the plan right for the sizes of a tree of this structure?"""
         return self.decided(dict(zip(self.parameters, found.sizes, strict=True)))
 
+    def sizes(self, found: Structure) -> dict[int, int]:
+        """What the symbols are for a tree of this structure; those that runs tell are as they were planned for.
+
+        Where nothing that is computed hangs on these, no run tells them, and types of unread inputs still name them.
+        """
+        told = {n: self.scope.symbols[n].value for n in self.told}
+        return {**told, **dict(zip(self.parameters, found.sizes, strict=True))}
+
     def bind(self, root: Segment, found: Structure) -> Runner:
         """Make a recorded tree of this structure runnable: programs for segments, backward passes for leaves."""
         names = dict(zip(self.values, found.values, strict=True))
@@ -78,7 +86,7 @@ class Example:
     """The sizes of a recorded tree; those that runs tell are like those of a run through the segment asked for."""
 
     def __init__(self, plan: TreePlan, found: Structure) -> None:
-        self.sizes = dict(zip(plan.parameters, found.sizes, strict=True))
+        self.sizes = plan.sizes(found)
         self.told = dict(zip(found.told, plan.told, strict=True))
 
     def __call__(self, segment: Segment) -> Mapping[int, int]:
