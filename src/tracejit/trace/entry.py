@@ -207,7 +207,7 @@ class Entry(Made):
         if guard.may_write_unseen:
             MODES.deferral = None
         numbers = self.varying or uses.item_lines or guard.places or self.extents
-        check_codes(guard.codes if numbers else ())
+        check_codes(guard.codes if numbers else (), followed=not self.extents)
         return guard
 
     def _end_in(

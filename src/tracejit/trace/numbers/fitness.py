@@ -18,6 +18,7 @@ from ...varying import plain
 from ..recording.transparent import attributes_of, is_transparent
 from ..state.checks import Check, Read
 from ..state.reads import reads_of
+from .functions import type_is_followed
 from .numbers import UnfitError
 from .places import Place
 from .plain_parts import plain_keys, plain_parts
@@ -34,12 +35,16 @@ _ATTRIBUTES = frozenset({"Decimal", "dumps", "dump", "isscalar", "from_float", "
 _MOST_OBJECTS = 10_000
 
 
-def check_codes(codes: Iterable[CodeType]) -> None:
-    """Raise :class:`UnfitError` when code that mentions these needs the numbers themselves."""
+def check_codes(codes: Sequence[CodeType], followed: bool = True) -> None:
+    """Raise :class:`UnfitError` when code that mentions these needs the numbers themselves.
+
+    ``followed``: names lead to functions that know numbers that vary, so that code may ask for the type of one.
+    """
+    globals_ = _GLOBALS - {"type"} if followed and type_is_followed(codes) else _GLOBALS
     for code in codes:
         if code.co_filename == "<string>" and code.co_name.startswith("__"):
             continue  # a method that a dataclass has by itself
-        found = (_GLOBALS & reads_of(code).globals) | _ATTRIBUTES.intersection(code.co_names)
+        found = (globals_ & reads_of(code).globals) | _ATTRIBUTES.intersection(code.co_names)
         if found:
             raise UnfitError(f"numbers are constants here, because the code uses {min(found)!r}")
 

@@ -69,6 +69,11 @@ def others_run() -> bool:
     )
 
 
+def type_is_followed(codes: Sequence[CodeType]) -> bool:
+    """Does the name ``type`` lead to a stand-in while this code is recorded?"""
+    return not others_run() and only_called(codes, "type")
+
+
 def _stand_in(value: Any) -> Any:
     if value is math:
         return MATH
@@ -101,4 +106,12 @@ def _len(x: Any) -> Any:
     return x.shape[0] if hasattr(type(x), "takes_varying_numbers") and x.ndim else len(x)
 
 
-_BUILTINS = {"float": _float, "int": _int, "len": _len}
+def _type(*given: Any, **named: Any) -> Any:
+    """``type`` that says of a varying number, or of a size, what a true one is."""
+    if len(given) == 1 and not named:
+        x = plain(given[0])
+        return int if type(x) is Extent else type(x)
+    return type(*given, **named)
+
+
+_BUILTINS = {"float": _float, "int": _int, "len": _len, "type": _type}

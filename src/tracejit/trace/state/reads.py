@@ -191,6 +191,7 @@ def only_called(codes: Iterable[CodeType], name: str) -> bool:
     return all(
         instruction.opname == "LOAD_GLOBAL" and (instruction.arg or 0) & 1
         for code in codes
+        if name in code.co_names
         for instruction in dis.get_instructions(code)
         if instruction.argval == name and instruction.opname in _GLOBAL_OR_CLASS
     )

@@ -1,0 +1,107 @@
+"""Code that asks for the type of numbers which vary from call to call: it hears what a true number would say."""
+
+from __future__ import annotations
+
+import random
+import threading
+
+import pytest
+
+import tracejit as tj
+
+
+def checked(x, n):
+    if type(n) is not float:
+        raise TypeError(f"got {type(n)}")
+    return x * n
+
+
+def picked(x, n):
+    """As detection models draw the size of an image."""
+    if not isinstance(x, tj.Tensor):
+        raise TypeError(f"Expected a tensor, got {type(x)}")
+    index = int(tj.empty(1).uniform_(0.0, 3.0).item())
+    return x * (2, 3, 5)[index], type(index) is int, type(n).__name__
+
+
+def found_size(x, n):
+    found = x[x > 0]
+    if type(len(found)) is not int or type(found.shape[0]) is not int:
+        raise TypeError(f"got {type(found.shape[0])}")
+    return found * n / max(len(found), 1)
+
+
+def made(x, n):
+    kind = type("Kind", (), {"factor": n})
+    return x * kind.factor, type(kind.factor) in (float, int)
+
+
+def handed_on(x, n):
+    return x * n, [*map(type, (n, 1))]  # not only called
+
+
+def asked(x, n):
+    return x * n, isinstance(n, type)
+
+
+def outcome(function, *given):
+    tj.manual_seed(7)
+    try:
+        found = function(*given)
+    except TypeError as error:
+        return str(error)
+    parts = found if isinstance(found, tuple) else (found,)
+    return [p.tolist() if isinstance(p, tj.Tensor) else p for p in parts]
+
+
+@pytest.mark.parametrize("function", [checked, picked, found_size, made, handed_on, asked])
+@pytest.mark.parametrize("kind", [float, int])
+def test_as_in_plain_python(function, kind) -> None:
+    compiled = tj.compile(function)
+    for i in range(10):
+        x, n = tj.randn(5), kind(i + 2)
+        assert outcome(compiled, x, n) == outcome(function, x, n)
+
+
+@pytest.mark.parametrize("function", [checked, picked, made])
+def test_numbers_vary(function) -> None:
+    compiled = tj.compile(function)
+    x = tj.randn(5)
+    for i in range(12):
+        compiled(x, i + 0.5)
+    assert compiled.stats.recordings <= 6
+    assert compiled.stats.compiled_calls >= 5
+    assert not any("numbers are constants" in line for line in str(compiled.explain()).splitlines())
+
+
+def test_sizes_that_calls_tell() -> None:
+    def total(x):
+        if type(x.shape[0]) is not int:
+            raise TypeError(f"got {type(x.shape[0])}")
+        return x.sum() / len(x)
+
+    compiled = tj.compile(total)
+    for _ in range(12):
+        x = tj.randn(random.randint(2, 40))
+        tj.testing.assert_close(compiled(x), total(x))
+
+
+def test_names_are_as_before_afterwards() -> None:
+    compiled = tj.compile(checked)
+    for i in range(6):
+        compiled(tj.ones(2), i + 0.5)
+    assert "type" not in globals()
+
+
+def test_another_thread_sees_the_true_name() -> None:
+    waiting = threading.Event()
+    thread = threading.Thread(target=waiting.wait)
+    thread.start()
+    try:
+        compiled = tj.compile(checked)
+        for i in range(6):
+            assert compiled(tj.ones(2), i + 0.5).tolist() == [i + 0.5] * 2
+        assert "numbers are constants here, because the code uses 'type'" in str(compiled.explain())
+    finally:
+        waiting.set()
+        thread.join()
