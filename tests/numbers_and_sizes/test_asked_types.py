@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import types
 
 import pytest
 
@@ -44,6 +45,18 @@ def asked(x, n):
     return x * n, isinstance(n, type)
 
 
+kind_of = type
+
+
+def by_another_name(x, n):
+    return x * n, kind_of(n) is float, kind_of(n).__name__
+
+
+def made_here(x, n):
+    made = type("Made", (tuple,), {"factor": n})
+    return x * made.factor, made.__module__, list(vars(made))
+
+
 def outcome(function, *given):
     tj.manual_seed(7)
     try:
@@ -54,7 +67,10 @@ def outcome(function, *given):
     return [p.tolist() if isinstance(p, tj.Tensor) else p for p in parts]
 
 
-@pytest.mark.parametrize("function", [checked, picked, found_size, made, handed_on, asked])
+EVERY = [checked, picked, found_size, made, made_here, handed_on, asked, by_another_name]
+
+
+@pytest.mark.parametrize("function", EVERY)
 @pytest.mark.parametrize("kind", [float, int])
 def test_as_in_plain_python(function, kind) -> None:
     compiled = tj.compile(function)
@@ -63,7 +79,7 @@ def test_as_in_plain_python(function, kind) -> None:
         assert outcome(compiled, x, n) == outcome(function, x, n)
 
 
-@pytest.mark.parametrize("function", [checked, picked, made])
+@pytest.mark.parametrize("function", [checked, picked, made, by_another_name])
 def test_numbers_vary(function) -> None:
     compiled = tj.compile(function)
     x = tj.randn(5)
@@ -86,11 +102,23 @@ def test_sizes_that_calls_tell() -> None:
         tj.testing.assert_close(compiled(x), total(x))
 
 
+def test_a_module_with_a_name_type_of_its_own() -> None:
+    module = types.ModuleType("own")
+    source = "from builtins import type\ndef f(x, n):\n    return x * n, type(n) is float\n"
+    exec(source, vars(module))  # a module of the user's
+    compiled = tj.compile(module.f)
+    for i in range(6):
+        assert outcome(compiled, tj.ones(2), i + 0.5) == [[i + 0.5] * 2, True]
+    assert module.type is type
+
+
 def test_names_are_as_before_afterwards() -> None:
-    compiled = tj.compile(checked)
+    compiled, compiled_other = tj.compile(checked), tj.compile(by_another_name)
     for i in range(6):
         compiled(tj.ones(2), i + 0.5)
+        compiled_other(tj.ones(2), i + 0.5)
     assert "type" not in globals()
+    assert kind_of is type
 
 
 def test_another_thread_sees_the_true_name() -> None:

@@ -7,7 +7,9 @@ functions that keep a varying number one.
 
 from __future__ import annotations
 
+import builtins
 import math
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -52,13 +54,28 @@ def _replace(check: Any, codes: Sequence[CodeType], undo: list[Callable[[], None
         if type(check.holder) in (dict, list) or isinstance(check, Cell):
             place.put(new)
             undo.append(lambda: place.put(check.expected) if place.read() is new else None)
-    elif check.expected is MISSING and check.key in _BUILTINS and type(check.holder) is dict:
+    elif type(check) is Item and type(check.holder) is dict:
+        call, namespace, key = _builtin(check), check.holder, check.key
         # Others may use the same name in other ways, so only where nobody else is.
-        if others_run() or not only_called(codes, check.key):
+        if call is None or others_run() or not only_called(codes, key):
             return
-        namespace, key, call = check.holder, check.key, _BUILTINS[check.key]
         namespace[key] = call
-        undo.append(lambda: namespace.pop(key) if namespace.get(key) is call else None)
+        undo.append(lambda: _put_back(check) if namespace.get(key) is call else None)
+
+
+def _builtin(check: Item) -> Any:
+    """What stands in for a built-in function that a name of a module leads to, or None."""
+    if check.expected is MISSING:
+        return _BUILTINS.get(check.key)
+    # Of the others a number that varies hears what they ask.
+    return _type if check.expected is type and check.holder is not vars(builtins) else None
+
+
+def _put_back(check: Item) -> None:
+    if check.expected is MISSING:
+        del check.holder[check.key]
+    else:
+        check.holder[check.key] = check.expected
 
 
 def others_run() -> bool:
@@ -111,6 +128,11 @@ def _type(*given: Any, **named: Any) -> Any:
     if len(given) == 1 and not named:
         x = plain(given[0])
         return int if type(x) is Extent else type(x)
+    if len(given) == 3 and type(given[2]) is dict and "__module__" not in given[2]:
+        module = sys._getframe(1).f_globals.get(
+            "__name__"
+        )  # a class is of the module that makes it
+        given = (*given[:2], {**given[2], "__module__": module})
     return type(*given, **named)
 
 
