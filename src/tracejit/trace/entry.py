@@ -356,7 +356,7 @@ class Entry(Made):
         if not self.compiled or self.failure is not None:
             if self.root.empty and self.failure is None:  # every run so far ended in an error
                 raise UnseenSegment(self.root, None)
-            self._compile_or_fail()
+            self.compile_by(self._compile_or_fail)
         assert self._serve is not None
         try:
             return self._serve(tensors, numbers)

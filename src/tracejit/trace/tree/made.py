@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from ...backoff import Backoff
 from ...errors import describe_line
 from ...ir.graph import Graph
 from ...runtime.native.native import loaded
@@ -14,7 +15,7 @@ from ..backward.node import Site
 from ..recording.inputs import Signature
 from ..recording.joined_guards import joined
 from ..recording.recording import Recording
-from ..replay.ending import Parted, Refused
+from ..replay.ending import NotReplayable, Parted, Refused
 from ..state.state import StateGuard
 from .graft import graft
 from .tree import Finding, Leaf, Segment
@@ -23,6 +24,21 @@ if TYPE_CHECKING:
     from ...jit import CompiledFunction
     from .plan import SymbolicTree
     from .walk import UnseenSegment
+
+
+#: How often in a row a tree is compiled for a path that it grew by, and serves no call before it grows again.
+STRAYS = 8
+
+
+class Astray(NotReplayable):
+    """A tree grows by a path at each call; it is compiled ever more rarely."""
+
+    passing = True
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"calls take new paths: {STRAYS} in a row served no other call, so more are tried rarely"
+        )
 
 
 class Made:
@@ -39,6 +55,10 @@ class Made:
     compiled: bool
     apart: tuple[Recording, Any] | None = None  # the only path as it was recorded, its guards apart
     _lock: Any
+    failure: str | None
+    replays: int
+    strays: Backoff | None = None
+    _served_before = -1
 
     def grow(self, found: Recording, structure: Any) -> Recording:
         """Add a path to the tree; the first one may have its guards joined to be one."""
@@ -71,6 +91,20 @@ class Made:
         self.owner.forget(None)  # native code leads to the old program
         self.owner.stats.other_calls -= 1  # which counts where it starts again
         return True
+
+    def compile_by(self, compile: Callable[[], None]) -> None:
+        """Compile the tree, which has grown, unless it hardly pays: no call was served since it grew before.
+
+        Where each call decides in a way of its own (draws of actions, say), paths are without end, and each costs a
+        recording and the programs of all that follows.
+        """
+        if self.failure is None and self.owner.background is False and not self.owner.strict:
+            if self.strays is None or self.replays != self._served_before:
+                self.strays, self._served_before = Backoff(STRAYS), self.replays
+            if self.strays.wait():
+                raise Astray
+            self.strays.note("")
+        compile()
 
     def held_so_far(self) -> bool:
         """Does the guard hold, asked before its comparison is there? That is made by the first call that finds it so.
