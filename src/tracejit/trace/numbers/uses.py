@@ -31,6 +31,8 @@ CALLS_PER_DECISION = 8
 #: As many for numbers that the calls themselves count: as constants they would be others at every call.
 COUNTING_PATIENCE = 16
 MAX_FORMS = 256
+#: Values of a float that is a constant because it decides much; with more it would be another one at every call.
+MAX_VALUES = 8
 #: Most numbers among the arguments of one call that may vary.
 MAX_NUMBERS = 64
 #: The name of the tensor in which a call hands over its sizes.
@@ -48,6 +50,8 @@ class NumberUse:
         self.sizes: tuple[int, ...] = ()
         self.fixed: tuple[int, ...] = tuple(range(len(numbers)))
         self.constant: dict[int, str] = {}  # what was found to decide, and how
+        self.values: dict[int, set[Any]] = {}  # those that constants had since
+        self.many: set[int] = set()  # which have too many to be constants
 
     def learn(self, numbers: Sequence[Any]) -> None:
         """A call with these numbers is new."""
@@ -56,12 +60,24 @@ class NumberUse:
             for i in self.fixed
             if i not in self.constant and token(numbers[i]) != token(self.last[i])
         ]
+        moved += self._many_valued(numbers)
         self.last = tuple(numbers)
         if len(self.varying) + len(moved) > MAX_NUMBERS:
             why = f"more than {MAX_NUMBERS} numbers among the arguments changed"
             self.settle([*self.varying, *moved], why)
         elif moved:
             self._split({*self.varying, *moved})
+
+    def _many_valued(self, numbers: Sequence[Any]) -> list[int]:
+        """Constants that turn out to have other values again and again: a float drawn for each call is none."""
+        for i, why in self.constant.items():
+            if type(numbers[i]) is float and why.endswith(DECIDES):
+                self.values.setdefault(i, set()).add(token(numbers[i]))
+        found = [i for i, values in self.values.items() if len(values) > MAX_VALUES]
+        for i in found:
+            del self.values[i], self.constant[i]
+        self.many.update(found)
+        return found
 
     def settle(self, positions: Sequence[int], why: str) -> None:
         """These decide too much to vary."""
@@ -336,7 +352,8 @@ class NumberUses:
     def _settle(self, entry: Entry, sources: Sequence[Number]) -> bool:
         """These numbers decide too much to vary; False when there are none that could be constants."""
         why, use = DECIDES, self._use_of(entry)
-        positions = [s.at for s in sources if s.name == "argument"]
+        many: set[int] = set() if use is None else use.many
+        positions = [s.at for s in sources if s.name == "argument" and s.at not in many]
         if use is not None and positions:
             names = ", ".join(entry.number_names[i] for i in positions)
             use.settle(positions, f"{names} {why}")

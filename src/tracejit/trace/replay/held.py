@@ -117,14 +117,19 @@ def is_size(value: Any) -> bool:
 
 
 def seen_in(places: Sequence[Place]) -> list[Any]:
-    """What a call sees in places; of sizes, and tensors that it only replaces, that there are some."""
+    """What a call sees in places; of sizes, and tensors and lists that it only replaces, that there are some."""
     return [_seen(place, place.read()) for place in places]
 
 
 def _seen(place: Place, value: Any) -> Any:
-    if (place.blind and isinstance(value, Tensor)) or (place.sized and is_size(value)):
+    if (place.blind and _has_twin(value)) or (place.sized and is_size(value)):
         return UNSEEN
     return value
+
+
+def _has_twin(value: Any) -> bool:
+    """Is this something that code which only replaces it need not be told, whatever it is?"""
+    return isinstance(value, Tensor) or type(value) in (list, dict)
 
 
 def form_of(args: Any, kwargs: Any) -> Any:
@@ -209,14 +214,14 @@ def told_apart(reads: Sequence[Read]) -> tuple[list[Place], list[Read]] | None:
 def standing_for(places: Sequence[Place], sizes: Mapping[Place, Any]) -> Iterator[list[Any]]:
     """What lies in places while a function is recorded: ``sizes`` in some of them.
 
-    A twin stands for a tensor that the code only replaces, so that it can be seen whether it does.
+    A twin stands for a tensor or a list that the code only replaces, so that it can be seen whether it does.
     """
     found: list[Any] = []
     standing: list[tuple[Place, Any, Any]] = []
     try:
         for place in places:
             value = other = place.read()
-            if place.blind and isinstance(value, Tensor):
+            if place.blind and _has_twin(value):
                 other = _twin(value)
             elif place in sizes:
                 other = sizes[place]
@@ -231,8 +236,12 @@ def standing_for(places: Sequence[Place], sizes: Mapping[Place, Any]) -> Iterato
                 place.put(value)
 
 
-def _twin(tensor: Tensor) -> Tensor:
-    """Another tensor that is the same to all who look."""
+def _twin(value: Any) -> Any:
+    """Another tensor, list or dict that is the same to all who look."""
+    return _twin_tensor(value) if isinstance(value, Tensor) else value.copy()
+
+
+def _twin_tensor(tensor: Tensor) -> Tensor:
     twin = tensor._alias()
     twin._requires_grad, twin._grad_fn = tensor._requires_grad, tensor._grad_fn
     twin._output_nr = tensor._output_nr
