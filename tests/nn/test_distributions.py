@@ -166,3 +166,13 @@ def test_how_transforms_print():
     assert repr(both) == "ComposeTransform(\n    ExpTransform(),\n    Turned()\n)"
     several = distributions.IndependentTransform(exp, 1)
     assert repr(several) == "IndependentTransform(ExpTransform(), 1)"
+
+
+def test_no_transforms_at_all() -> None:
+    nothing = distributions.ComposeTransform([])
+    x = tj.tensor([[1.0, float("inf")], [3.0, 4.0]])
+    for same in (nothing, nothing.inv):
+        assert same(x).equal(x)
+        assert same.log_abs_det_jacobian(x, x).tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    summed = distributions.IndependentTransform(nothing, 1).log_abs_det_jacobian(x, x)
+    assert summed.tolist() == [0.0, 0.0]

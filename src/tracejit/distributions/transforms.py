@@ -344,8 +344,8 @@ class ComposeTransform(Transform):
         return y
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """The sum of those of the parts."""
-        total: Any = 0.0
+        """The sum of those of the parts; without any, a zero for each number."""
+        total: Any = 0.0 if self.parts else x.new_zeros(x.shape)
         for part in self.parts:
             after = part(x)
             size = part.log_abs_det_jacobian(x, after)
