@@ -60,6 +60,11 @@ def _boolean_dispatch(
     return either
 
 
+def _is_fake(x: object) -> bool:
+    """Is this a tensor that only pretends to have values? Compiled code records real runs, so there are none."""
+    return False
+
+
 def _make_all() -> None:
     for name in ("autocast_mode", "grad_scaler"):
         make_module(f"amp.{name}", amp)
@@ -74,6 +79,9 @@ def _make_all() -> None:
     make_module("_higher_order_ops.associative_scan", scans)
     make_module("nn._reduction", reductions)
     make_module("_VF", recurrent_functions)
+    make_module("_subclasses")
+    make_module("_subclasses.fake_tensor", is_fake=_is_fake)
+    sys.modules["tracejit"].torch = sys.modules["tracejit"]  # type: ignore[attr-defined]  # by this name in itself
     make_module("utils.hooks", RemovableHandle=RemovableHandle)
     make_module("autograd.variable", Variable=autograd.Variable)
     make_module("autograd.anomaly_mode", autograd)

@@ -20,3 +20,8 @@ def test_graphs_captured_by_hand_are_refused() -> None:
     for make in (tj.cuda.CUDAGraph, tj.cuda.graph, tj.cuda.make_graphed_callables):
         with pytest.raises(tj.errors.DeviceError, match="use compile"):
             make()
+
+
+def test_names_of_pytorchs_own_surroundings() -> None:
+    assert tj.torch is tj  # as in code that writes torch.torch.Tensor
+    assert tj._subclasses.fake_tensor.is_fake(tj.ones(2)) is False
