@@ -62,7 +62,7 @@ def apply(
     else:
         result = op.evaluate(arrays, attributes)
         out = Tensor._wrap(result)
-    if op.is_view and (is_view or _shares(result, arrays[0])):
+    if op.is_view and (is_view or op.in_graphs is not None or _shares(result, arrays[0])):
         out._become_view(operands[0], op, attributes)
     elif modes.inference:
         out._inference = True

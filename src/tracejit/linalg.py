@@ -41,7 +41,7 @@ from .ops.functions.matrix_norms import cross, matrix_norm, multi_dot, norm, van
 from .ops.functions.norms import vector_norm
 from .ops.functions.reflections import householder_product
 from .ops.functions.reflections import orthogonal_factors as qr
-from .ops.functions.slicing import diagonal
+from .ops.functions.slicing import matrix_diagonal as diagonal
 from .ops.functions.systems import lstsq, matrix_exp, solve_triangular
 from .ops.keywords import publish
 

@@ -345,7 +345,7 @@ class TensorCore(ops.OperatorMixin):
         if base is None:
             return
         if self._history == writes.history:
-            alone = self._grad_fn is None or self._untracked_view
+            alone = self._grad_fn is None or self._untracked_view or self._piece is not None
             if not alone or not base._requires_grad or self._seen == writes.value:
                 return
         self._history = writes.history

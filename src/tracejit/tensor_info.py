@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .cuda.arrays import address_of, device_index, fetched
+from .cuda.arrays import address_of, device_index, fetched, owner_of
 from .cuda.driver import is_available
 from .cuda.pinned import is_pinned, pinned
 from .cuda.streams import lend
@@ -35,7 +35,7 @@ class Storage:
             if device is not None and index_of(device) >= 0:
                 raise NotImplementedError("storages are made on the host: make a tensor instead")
             array = np.zeros(array, np.uint8)
-        self._owner = _owner(array)
+        self._owner = owner_of(array)
 
     def _bytes(self) -> Any:
         """The bytes of the elements as they lie in memory."""
@@ -177,7 +177,7 @@ class InfoMethods(TensorCore):
         """Elements between the start of the storage and the first element."""
         _lies(self)
         array = self.array
-        return (address_of(array) - address_of(_owner(array))) // self.dtype.itemsize
+        return (address_of(array) - address_of(owner_of(array))) // self.dtype.itemsize
 
     def data_ptr(self) -> int:
         """Address of the first element."""
@@ -264,7 +264,7 @@ class InfoMethods(TensorCore):
         It goes back to the pool of the stream it was made on, which knows of no other. Nothing on the host.
         """
         if self.is_cuda:
-            lend(_owner(self.array), stream)
+            lend(owner_of(self.array), stream)
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
         """What NumPy's functions of arrays (``np.clip``, ``np.round``) make of a tensor is one, too."""
@@ -275,10 +275,3 @@ def _lies(tensor: Any) -> None:
     """Python is about to learn how a tensor lies in memory."""
     if MODES.recorder is not None:
         MODES.recorder.layout_read(tensor)
-
-
-def _owner(array: Any) -> Any:
-    """The array at the end of the chain of views: it owns the memory, or borrows what another library owns."""
-    while hasattr(array.base, "dtype") and hasattr(array.base, "base"):
-        array = array.base
-    return array

@@ -11,10 +11,11 @@ import numpy as np
 from . import ops
 from .autograd.node import Node, next_number
 from .autograd.op_node import OpNode, Overwritten
-from .cuda.arrays import MODULES, address_of, is_writeable, write_into
+from .cuda.arrays import MODULES, address_of, is_writeable, owner_of, write_into
 from .errors import AutogradError, DtypeError, ShapeError
 from .meta import ANY, NO_DATA, is_meta
 from .modes import MODES
+from .ops import memory_views, movement
 from .tensor_core import _SEVERAL, Version, ViewStep
 from .tensor_parts import PartMethods
 
@@ -81,6 +82,7 @@ class InplaceMethods(PartMethods):
         if MODES.recorder is not None:
             MODES.recorder.trial_writes(self)
         MODES.before_write()
+        alike = new.spec.numel == 1
         new = self._conform(new)
         target, base = self.array, self._base
         from_tape = new.requires_grad
@@ -92,7 +94,7 @@ class InplaceMethods(PartMethods):
         if ANY[0] and is_meta(new.array) and not is_meta(target):
             raise NotImplementedError(NO_DATA)
         if not is_writeable(target):
-            target = self._writeable(tracked)
+            target = self._writeable(tracked, alike)
         if tracked and from_tape:
             made = new._grad_fn
             if made is None or made.sequence < since or new._base is not None:
@@ -109,12 +111,14 @@ class InplaceMethods(PartMethods):
         result: Any = self
         return result  # type: ignore[no-any-return]
 
-    def _writeable(self, tracked: bool) -> Any:
-        """The memory of a part of an expanded tensor in which no element stands for two."""
+    def _writeable(self, tracked: bool, alike: bool) -> Any:
+        """The memory of a part of an expanded tensor in which no element stands for two, or all become ``alike``."""
         array, base = self.array, self._base
-        expanded = any(op.name == "expand" for op, _ in self._chain)
+        repeating = (movement.expand, memory_views.as_strided)
+        expanded = any(op in repeating for op, _ in self._chain)
         pairs = zip(array.strides, array.shape, strict=True)
-        if any(step == 0 and n > 1 for step, n in pairs) or (expanded and tracked):
+        repeated = any(step == 0 and n > 1 for step, n in pairs) and not alike
+        if repeated or (expanded and tracked and not self._by_strides(array)):
             raise AutogradError(
                 "unsupported operation: more than one element of the written-to tensor refers to a "
                 "single memory location. Please clone() the tensor before performing the operation."
@@ -128,6 +132,23 @@ class InplaceMethods(PartMethods):
             "the tensor is read-only: it shares memory with a read-only array",
             "clone() it before writing to it.",
         )
+
+    def _by_strides(self, array: Any) -> bool:
+        """Lead from the base to this view in one step, which values can be written through; False if there is none."""
+        base: Any = self._base
+        whole = base.array
+        size = array.itemsize
+        if not whole.flags.c_contiguous or whole.itemsize != size or whole.size == 0:
+            return False
+        place = {
+            "size": tuple(array.shape),
+            "stride": tuple(step // size for step in array.strides),
+            "start": (address_of(array) - address_of(whole)) // size,
+        }
+        if min(place["stride"], default=0) < 0:
+            return False
+        self._chain = ((memory_views.as_strided, place),)
+        return True
 
     def _conform(self, new: Tensor) -> Tensor:
         """``new`` in this tensor's shape and dtype; an error when it does not fit."""
@@ -247,8 +268,7 @@ def memory_of(array: Any) -> Any:
     >>> memory_of(np.zeros((3, 2))[1:].T).shape
     (6,)
     """
-    while getattr(array.base, "dtype", None) is not None:
-        array = array.base
+    array = owner_of(array)
     flags = array.flags
     return array.reshape(-1, order="A") if flags.c_contiguous or flags.f_contiguous else None
 

@@ -128,6 +128,9 @@ def asarray(
     >>> shared
     tensor([5., 2.], dtype=...float64)
     """
+    if copy and isinstance(obj, Tensor) and obj.requires_grad:
+        copied = obj.to(device=device, dtype=dtype, copy=True)
+        return copied  # with a history
     if copy:
         return tensor(obj, dtype=dtype, device=device, requires_grad=requires_grad)
     result = as_tensor(obj, dtype, device)

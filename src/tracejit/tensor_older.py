@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -228,14 +227,9 @@ class OlderMethods(TensorCore):
     def as_strided(self, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
         """The elements ``storage_offset + index * stride`` of the memory that this tensor lies in.
 
-        A view where none of them is there twice, or those that are have a stride of zero; else a copy. Raises
-        ``RuntimeError`` when elements lie outside the memory or it has gaps, and for negative strides.
+        A view. Raises ``RuntimeError`` when elements lie outside the memory or it has gaps, and for negative strides.
         """
-        from . import dtypes
-        from .ops.indexing import take
-        from .ops.movement import reshape
-        from .ops.source import literal
-        from .ops.strided import strided_view
+        from .ops.memory_views import as_strided
 
         size, stride = tuple(map(int, size)), tuple(map(int, stride))
         if len(size) != len(stride) or any(s < 0 for s in stride):
@@ -252,20 +246,17 @@ class OlderMethods(TensorCore):
             _laid(self).is_contiguous() and 0 <= start < self.numel() - reach
         ):
             owner, start = self._base, offset - self._base.storage_offset()
-        row = _memory_row(owner)
-        if 0 not in size and (start < 0 or start + reach >= row.shape[0]):
+        laid = _laid(owner)
+        if not laid.is_contiguous():
+            raise ShapeError(
+                "as_strided: expected memory without gaps", "Call .contiguous() first."
+            )
+        if 0 not in size and (start < 0 or start + reach >= owner.numel()):
             raise ShapeError(
                 f"setStorage: sizes {list(size)}, strides {list(stride)} and storage offset {offset} "
-                f"are out of bounds for storage of {owner.spec.numel} elements"
+                f"are out of bounds for storage of {owner.numel()} elements"
             )
-        view = None if 0 in size else strided_view(row, size, stride, start)
-        if view is not None:
-            return view
-        grids = np.indices(size).reshape(len(size), math.prod(size))
-        at = start + sum(g * s for g, s in zip(grids, stride, strict=True))
-        flat = np.broadcast_to(at, (math.prod(size),))
-        index = literal(values=tuple(flat.tolist()), shape=flat.shape, dtype=dtypes.int64)
-        return reshape(take(row, index, dim=0), shape=size)
+        return as_strided(laid, size=size, stride=stride, start=start)
 
 
 def _back(op: Op, attributes: dict[str, Any]) -> ViewStep | None:
@@ -303,13 +294,3 @@ def _laid(base: Any) -> Any:
 
     order = sorted(range(base.ndim), key=lambda d: (-base.stride(d), -base.shape[d]))
     return base if order == [*range(base.ndim)] else permute(base, dims=tuple(order))
-
-
-def _memory_row(base: Any) -> Any:
-    """The elements of a tensor in the order they lie in memory, as a view; an error where there are gaps."""
-    from .ops.movement import reshape
-
-    laid = _laid(base)
-    if not laid.is_contiguous():
-        raise ShapeError("as_strided: expected memory without gaps", "Call .contiguous() first.")
-    return reshape(laid, shape=(base.spec.numel,))

@@ -113,6 +113,18 @@ _word_at = ctypes.c_size_t.from_address
 _AT = _place_of_address()
 
 
+def owner_of(array: Any) -> Any:
+    """The array at the end of the chain of views: it owns the memory, or borrows what another library owns.
+
+    >>> x = np.zeros((2, 3))
+    >>> owner_of(x[1:].T) is x
+    True
+    """
+    while hasattr(array.base, "dtype") and hasattr(array.base, "base"):
+        array = array.base
+    return array
+
+
 def is_writeable(array: Any) -> bool:
     """May an array be written to? On a device nothing forbids it, except elements that share a place."""
     if not MODULES or type(array) not in MODULES:

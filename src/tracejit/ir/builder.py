@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -82,6 +82,8 @@ class Builder:
         summed in the order of the eager tape, which matters to the last bit. ``type`` is the value's type where it is
         known.
         """
+        if op.in_graphs is not None:
+            return self._written(op.in_graphs, operands, attributes, line)
         numbers = _attributes_key(attributes) if attributes else ()
         parts: list[Any] = [op.name]
         for x in operands:  # a call for each would take longer than all the rest
@@ -110,6 +112,22 @@ class Builder:
         self._known[key] = value
         self.body.append(value)
         return value
+
+    def _written(
+        self,
+        function: Callable[..., Any],
+        operands: Sequence[Value | Scalar],
+        attributes: Mapping[str, Any],
+        line: tuple[str, int] | None,
+    ) -> Value:
+        """What a function of ops gives for operands."""
+        before, self.line = self.line, line or self.line
+        try:
+            with self.writing():
+                result: Value = function(*operands, **attributes)
+        finally:
+            self.line = before
+        return result
 
     def _inferred(
         self, op: Op, operands: Sequence[Value | Scalar], attributes: Mapping[str, Any]

@@ -48,11 +48,7 @@ def _write_part(whole: Any, name: str, value: Any) -> None:
     """``value`` into the real or the imaginary parts of a tensor."""
     if not isinstance(value, _OPERANDS) and not _is_numpy_scalar(value):
         raise TypeError(f"can't assign a {type(value).__name__} to a tensor")
-    part = getattr(whole, name)  # a copy, of complex numbers
-    part.copy_(value)
-    if part is not whole:
-        parts = {"real": whole.real, "imag": whole.imag, name: part}
-        whole.copy_(FUNCTIONS["complex"](**parts))
+    getattr(whole, name).copy_(value)
 
 
 def _is_numpy_scalar(value: Any) -> bool:
@@ -142,7 +138,7 @@ class OperatorMixin:
     def mT(self) -> Any:  # noqa: N802
         """The last two dimensions exchanged; ``RuntimeError`` for vectors. A number stays as it is."""
         if not self.ndim:
-            return self.T
+            return self
         if self.ndim < 2:
             raise ShapeError(
                 "tensor.mT is only supported on matrices or batches of matrices. "

@@ -83,6 +83,8 @@ class Op:
 
     #: May the result alias the operand's storage?
     is_view: ClassVar[bool] = False
+    #: The function of ops that stands for this one in graphs; None where it stands there itself.
+    in_graphs: ClassVar[Callable[..., Any] | None] = None
 
     @property
     def kind(self) -> str:

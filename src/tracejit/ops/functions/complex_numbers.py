@@ -1,8 +1,4 @@
-"""Complex numbers from parts and back: real, imag, abs, angle, polar, and views of pairs.
-
-What PyTorch calls views (``view_as_real``, ``.real``, ``.imag``, ...) are copies here: writing into them does not write
-into the complex tensor.
-"""
+"""Complex numbers from parts and back: real, imag, abs, angle, polar, and views of pairs."""
 
 from __future__ import annotations
 
@@ -13,6 +9,7 @@ from ...errors import DtypeError
 from .. import comparison as c
 from .. import complex_numbers as cx
 from .. import elementwise as e
+from .. import memory_views as mv
 from .. import transcendental as t
 from ..table import alias, function
 from .common import Tensor, as_type, check_tensor, conjugated, constant
@@ -22,12 +19,12 @@ from .slicing import select
 
 
 def _part(input: Tensor, index: int) -> Tensor:
-    return select(cx.parts_of_complex(input), input.ndim, index)
+    return select(mv.view_as_real(input), input.ndim, index)
 
 
 @function(method=False)
 def real(input: Tensor) -> Tensor:
-    """The real parts; ``input`` itself when it is not complex.
+    """The real parts, a view; ``input`` itself when it is not complex.
 
     >>> import tracejit as tj
     >>> tj.real(tj.tensor([1 + 2j]))
@@ -39,7 +36,7 @@ def real(input: Tensor) -> Tensor:
 
 @function(method=False)
 def imag(input: Tensor) -> Tensor:
-    """The imaginary parts.
+    """The imaginary parts, a view.
 
     Raises ``RuntimeError`` when ``input`` is not complex.
 
@@ -55,7 +52,7 @@ def imag(input: Tensor) -> Tensor:
 
 @function(method=False)
 def view_as_real(input: Tensor) -> Tensor:
-    """Real and imaginary parts along a new last dimension of two.
+    """Real and imaginary parts along a new last dimension of two, a view.
 
     Raises ``RuntimeError`` when ``input`` is not complex.
 
@@ -64,12 +61,12 @@ def view_as_real(input: Tensor) -> Tensor:
     tensor([[1., 2.]])
     """
     check_tensor("view_as_real", input)
-    return cx.parts_of_complex(input)
+    return mv.view_as_real(input)
 
 
 @function(method=False)
 def view_as_complex(input: Tensor) -> Tensor:
-    """Complex numbers of the pairs along the last dimension.
+    """Complex numbers of the pairs along the last dimension, a view.
 
     Raises ``RuntimeError`` unless the last dimension has two floating point elements, next to each other.
 
@@ -78,13 +75,22 @@ def view_as_complex(input: Tensor) -> Tensor:
     tensor([1.+2.j])
     """
     check_tensor("view_as_complex", input)
-    pairs = hasattr(input, "stride") and input.spec.shape[-1:] == (2,)
-    steps = input.stride() if pairs else (1,)
+    if hasattr(input, "stride") and input.spec.shape[-1:] == (2,):
+        _check_pairs(input)
+    if input.dtype.is_half:  # no complex numbers have parts like these
+        return cx.complex_of_parts(input)
+    return mv.view_as_complex(input)
+
+
+def _check_pairs(x: Tensor) -> None:
+    """Refuse pairs that do not lie like complex numbers."""
+    steps = x.stride()
     if steps[-1] != 1:
         raise RuntimeError("Tensor must have a last dimension with stride 1")
-    if any(step % 2 for step in steps[:-1]):
+    if any(step % 2 and n > 1 for step, n in zip(steps[:-1], x.spec.shape[:-1], strict=True)):
         raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
-    return cx.complex_of_parts(input)
+    if x.storage_offset() % 2:
+        raise RuntimeError("Tensor must have a storage_offset divisible by 2")
 
 
 def _check_parts(first: Tensor, second: Tensor) -> None:

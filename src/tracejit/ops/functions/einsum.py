@@ -44,7 +44,8 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
     if len(operands) == 1 and isinstance(operands[0], (tuple, list)):
         operands = tuple(operands[0])
     inputs, output = _parse(equation, operands)
-    terms = [_diagonals(x, labels) for x, labels in zip(operands, inputs, strict=True)]
+    pairs = zip(operands, inputs, strict=True)
+    terms = [_diagonals(number, *pair) for number, pair in enumerate(pairs)]
     for together in _order(terms, output):
         chosen = [terms.pop(position) for position in sorted(together, reverse=True)]
         while len(chosen) > 1:
@@ -110,12 +111,18 @@ def _parse(equation: str, operands: tuple[Tensor, ...]) -> tuple[list[str], str]
     return inputs, output
 
 
-def _diagonals(x: Tensor, labels: str) -> tuple[Tensor, str]:
+def _diagonals(number: int, x: Tensor, labels: str) -> tuple[Tensor, str]:
     """Repeated labels of one operand become a diagonal."""
     for label in dict.fromkeys(labels):
         while labels.count(label) > 1:
             i = labels.index(label)
             j = labels.index(label, i + 1)
+            first, second = x.spec.shape[i], x.spec.shape[j]
+            if first != second:
+                raise RuntimeError(
+                    f"einsum(): subscript {label} is repeated for operand {number} but the sizes don't match, "
+                    f"{second} != {first}"
+                )
             x = m.diagonal(x, offset=0, dim1=i, dim2=j)
             labels = "".join(ch for d, ch in enumerate(labels) if d not in (i, j)) + label
     return x, labels

@@ -387,6 +387,9 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
     tensor([[1, 3],
             [2, 3]])
     """
+    for x in tensors:
+        if x.ndim != 1:
+            raise RuntimeError(f"Expect a 1D vector, but got shape {list(x.shape)}")
     if len(tensors) == 1:
         return tensors[0]
     grids = meshgrid(*tensors)

@@ -107,6 +107,19 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     return m.diagonal(input, offset=offset, dim1=a, dim2=b)
 
 
+def matrix_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """A view of the diagonals of matrices, the last two dimensions unless others are named.
+
+    Raises ``RuntimeError`` when both dimensions are the same.
+
+    >>> import tracejit as tj
+    >>> tj.linalg.diagonal(tj.arange(8).reshape(2, 2, 2))
+    tensor([[0, 3],
+            [4, 7]])
+    """
+    return diagonal(A, offset, dim1, dim2)
+
+
 @function(steady=True)
 def flip(input: Tensor, *args: Any, dims: Any = None) -> Tensor:
     """``input`` reversed along ``dims`` (a copy).

@@ -6,10 +6,10 @@ from typing import Any
 
 from ...errors import ShapeError
 from .. import convolution as cv
+from .. import memory_views as mv
 from .. import movement as m
-from ..movement import permute
 from ..shapes import numel
-from ..table import FUNCTIONS, function
+from ..table import function
 from ..windows import Windows
 from .common import Tensor, check_tensor, dim_of, shape_of
 from .spatial import Sizes, batched, per_dim, unbatched
@@ -110,22 +110,11 @@ def fold(
     return unbatched(cv.fold_windows(laid, size=size, **windows._asdict()), added)
 
 
-def _apart(x: Tensor, d: int, count: int, size: int, step: int) -> Tensor:
-    """Windows that have no elements in common, as a view."""
-    narrow = FUNCTIONS["narrow"]
-    shape = shape_of(x)
-    whole = narrow(x, d, 0, count * step)
-    split = m.reshape(whole, shape=(*shape[:d], count, step, *shape[d + 1 :]))
-    order = (*range(d + 1), *range(d + 2, len(shape) + 1), d + 1)
-    return narrow(permute(split, dims=order), len(shape), 0, size)
-
-
 @function(method="unfold", namespace=False)
 def windows_along(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """Windows of ``size`` elements along ``dimension``, ``step`` apart, as a new last dimension.
 
-    A view where windows have no elements in common and a whole step to the end, else a copy. Raises
-    ``RuntimeError`` unless a window fits and ``step`` is positive.
+    A view. Raises ``RuntimeError`` unless a window fits and ``step`` is positive.
 
     >>> import tracejit as tj
     >>> tj.arange(5).unfold(0, 3, 2)
@@ -144,14 +133,4 @@ def windows_along(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
         )
     if step < 1:
         raise ShapeError(f"step is {step} but must be > 0")
-    count = (shape_of(self)[d] - size) // step + 1
-    if step >= size and count * step <= shape_of(self)[d]:
-        return _apart(self, d, count, size, step)
-    others = tuple(i for i in range(self.ndim) if i != d)
-    moved = permute(self, dims=(*others, d))
-    laid = cv.unfold_windows(
-        moved, kernel=(size,), stride=(step,), padding=((0, 0),), dilation=(1,)
-    )
-    last = self.ndim
-    order = [*range(d), last, *range(d, last - 1), last - 1]
-    return permute(laid, dims=tuple(order))
+    return mv.unfold(self, dim=d, size=size, step=step)

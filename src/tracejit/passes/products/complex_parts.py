@@ -34,7 +34,7 @@ from ...ir.graph import Graph, Value
 from ...ops.complex_views import complex_join, imag_view, real_view
 from ..rewrite import Rewriter
 from ..simplify.dead_code import dead_code
-from ..windows.strips import equal
+from ..windows.strips import equal, uniform
 from .complex_rules import OF_PARTS, TO_REAL, Operand, Parts, Reals, whole_power
 
 __all__ = ["complex_parts", "is_done_by_parts"]
@@ -282,6 +282,9 @@ class _Splitter(Rewriter):
         if x in self.parts:
             return self.parts[x]
         given = mapping[x]
+        number = uniform(x) if x.spec.dtype.is_complex else None
+        if number is not None:  # what shows a part of it would be taken for the number
+            return self._operand(number, mapping, r)
         if x.spec.dtype.is_complex:
             return self.write(real_view, (given,), r.line), self.write(imag_view, (given,), r.line)
         if x.spec.dtype is not r.dtype and not x.spec.dtype.is_floating_point:

@@ -129,7 +129,10 @@ class Recorder(
         )
         if tracked:
             self.taped.update(stored_by(value))
-        self.path.setdefault(value)
+        if op.in_graphs is None:
+            self.path.setdefault(value)
+        else:
+            self.note(value)
         return value
 
     # --- what the dispatcher reports -----------------------------------------------------------------------------

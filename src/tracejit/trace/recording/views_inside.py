@@ -13,6 +13,7 @@ from ...ir.graph import Value
 from ...modes import MODES
 from ...ops import elementwise
 from ...ops.indexing import take
+from ...ops.memory_views import MemoryView
 from ...ops.selection import Selected, Selecting
 from ...ops.table import Op
 from ...tensor import Tensor
@@ -104,6 +105,9 @@ class ViewsInside:
         """Can the run go on after ``tensor`` is written to through these steps?"""
         if any(getattr(op, "write", None) is None for op, _ in steps):
             self.unsupported("an in-place change of a part of an expanded tensor")
+            return False
+        if any(isinstance(op, MemoryView) and op.repeats(**given) for op, given in steps):
+            self.unsupported("an in-place change of a view whose elements share memory")
             return False
         if id(tensor) in self.left_behind or self.given_is_kept(tensor):
             self.unsupported(

@@ -11,7 +11,7 @@ import numpy as np
 from ...ir.graph import Value
 from ...layout import layout_of
 from ...modes import MODES
-from ...ops import elementwise, movement
+from ...ops import elementwise, memory_views, movement
 from ...ops.inverse import write
 from ...passes.fusion.groups import is_view
 from ...passes.gradient.gradient import is_selected
@@ -216,7 +216,8 @@ class WritesInside(PartsInside, UnseenWrites):
 
     def _still_tracked(self, before: Value, after: Value, steps: Sequence[Step]) -> Value:
         """``after``, written over the whole of ``before``: constants that require grad all the same."""
-        if any(op in (movement.slice, movement.diagonal) or op.name == "select" for op, _ in steps):
+        partly = (movement.slice, movement.diagonal, memory_views.unfold, memory_views.as_strided)
+        if any(op in partly or op.name == "select" for op, _ in steps):
             return after  # computed from what it is written into
         with self.builder.writing():
             result: Value = elementwise.overwritten(after, before)
