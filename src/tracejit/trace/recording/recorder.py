@@ -362,13 +362,15 @@ class Recorder(
         tensor, steps = self.origin(tensor)
         apart = None if output._writes is tensor._writes else output._writes.value
         untracked = output._untracked_view and not requires_grad
-        stale = untracked and output._seen != output._writes.value
+        piece = output._piece
+        once = untracked or piece is not None
+        stale = once and output._seen != output._writes.value
         alone = self.cut_off(output)
         if id(tensor) in self.external:
             value = self.external[id(tensor)][1]
             shares = apart, untracked, stale, self.is_own(output, ())
             known = value, steps, requires_grad, number
-            return OutputRecipe("input", *known, False, None, 0, *shares)
+            return OutputRecipe("input", *known, False, None, 0, *shares, None, piece)
         if id(tensor) in self.left_behind:
             self.unsupported(
                 "a result shows a tensor from before its .data, flags or shape changed"
@@ -389,7 +391,7 @@ class Recorder(
         cut = any(op is elementwise.detach_copy for op, _ in steps)
         requires_grad = spent is None and leaf is None and tensor._flows is True and not cut
         inference, version = tensor._inference, tensor._writes.value
-        kinds = spent, version, apart, untracked, stale, self.is_own(output, turns), leaf
+        kinds = spent, version, apart, untracked, stale, self.is_own(output, turns), leaf, piece
         return OutputRecipe("computed", value, steps, requires_grad, number, inference, *kinds)
 
 

@@ -221,11 +221,13 @@ def show(recipe: OutputRecipe, tensor: Tensor) -> Tensor:
     """An output from the tensor that holds it."""
     if recipe.untracked:
         tensor = _untracked(recipe, tensor)
-        if recipe.stale:
-            tensor._seen = -1
     else:
         for op, attributes in recipe.steps:
             tensor = op(tensor, **attributes) if op.name != "detach_copy" else tensor.detach()
+    if recipe.piece is not None:
+        tensor._piece = recipe.piece
+    if recipe.stale:
+        tensor._seen = -1
     if recipe.own:
         tensor._base, tensor._chain = None, ()
     if recipe.apart is not None:
