@@ -11,10 +11,12 @@ from .cuda.arrays import MODULES, device_index, on_device, placed
 from .dtypes import DType, float32, float64, get_default_dtype
 from .errors import ArgumentError, DeviceError
 from .meta import ANY, META, MetaArray, is_meta, meta_array
+from .mirrored import Mirrored, mirrored
 from .modes import MODES
 from .ops.complex_numbers import complex_of_parts
 from .ops.elementwise import cast, div, mul
 from .ops.keys import making_device
+from .ops.memory_views import conj_view, neg_view
 from .ops.source import literal
 from .ops.table import Op, Source, set_dispatcher
 from .tensor import Tensor
@@ -46,23 +48,28 @@ def apply(
     ):
         return out
     arrays = []
-    requires_grad = is_view = False
+    requires_grad = is_view = turned = False
     for x in operands:
         if isinstance(x, Tensor):
             array = x._array
-            arrays.append(x.array if array is None else array)
+            if array is None:
+                array = x.array
+                turned = turned or type(x._block) is Mirrored
+            arrays.append(array)
             if x._requires_grad or (x._base is not None and x._base._requires_grad):
                 requires_grad = True
         elif type(x) in _NUMBERS:
             arrays.append(x)
         else:
             return _beside(op, operands, attributes)
-    if MODULES or ANY[0]:
+    if op.is_view and (turned or op is conj_view or op is neg_view):
+        out, is_view = _seen_through(op, operands, arrays, attributes)
+    elif MODULES or ANY[0]:
         out, result, is_view = _elsewhere(op, operands, arrays, attributes)
     else:
         result = op.evaluate(arrays, attributes)
         out = Tensor._wrap(result)
-    if op.is_view and (is_view or op.in_graphs is not None or _shares(result, arrays[0])):
+    if op.is_view and (is_view or op.in_graphs is not None or _shares(out._array, arrays[0])):
         out._become_view(operands[0], op, attributes)
     elif modes.inference:
         out._inference = True
@@ -96,6 +103,25 @@ def _otherwise(
         OpNode.record(op, given or operands, attributes, out)
     recorder.record(op, given or operands, attributes, out, given is not None)
     return out
+
+
+def _seen_through(
+    op: Op, operands: tuple[Any, ...], arrays: list[Any], attributes: dict[str, Any]
+) -> tuple[Tensor, bool]:
+    """A view of what is mirrored, or one that mirrors; and whether it is a view, for a reshape may have copied."""
+    block = operands[0]._block
+    turned = type(block) is Mirrored
+    memory = block.memory if turned else arrays[0]
+    if op is conj_view or op is neg_view:
+        shown, turned = memory[...], not turned
+    else:
+        shown = op.evaluate([memory, *arrays[1:]], attributes)
+        if op.in_graphs is None and not _shares(shown, memory):
+            return Tensor._wrap(mirrored(shown)), False
+    out = Tensor._wrap(None if turned else shown)
+    if turned:
+        out._block = Mirrored(shown)
+    return out, True
 
 
 def _elsewhere(

@@ -8,6 +8,7 @@ from typing import Any
 from .cuda.arrays import MODULES, device_index, is_on_device
 from .dtypes import from_numpy
 from .meta import ANY, META, is_meta
+from .mirrored import Mirrored
 from .types import Shape, TensorType
 
 
@@ -26,8 +27,11 @@ class MemoryLayout:
     is_contiguous: bool  # row-major without gaps
     device: int = -1
     nbytes: int = 0  # of the elements
+    mirrored: bool = False  # elements are conjugates, or negatives, of what lies there
 
     def __str__(self) -> str:
+        if self.mirrored:
+            return f"{self.spec} mirrored, strides {self.strides}"
         where = "" if self.device < 0 else f" on cuda:{self.device}"
         how = "" if self.is_contiguous else f" strides {self.strides}"
         return f"{self.spec}{how}{where}"
@@ -39,15 +43,19 @@ _MOST_ARRAYS = 4096
 
 
 def intern_layout(
-    type: TensorType, strides: Shape, aligned: bool = True, device: int = -1
+    type: TensorType,
+    strides: Shape,
+    aligned: bool = True,
+    device: int = -1,
+    mirrored: bool = False,
 ) -> MemoryLayout:
     """The one layout object for these facts."""
-    key = (type.shape, type.dtype.short, strides, aligned, device)
+    key = (type.shape, type.dtype.short, strides, aligned, device, mirrored)
     found = _interned.get(key)
     if found is None:
         dense = strides == type.contiguous_strides()
         found = _interned.setdefault(
-            key, MemoryLayout(type, strides, aligned, dense, device, type.nbytes)
+            key, MemoryLayout(type, strides, aligned, dense, device, type.nbytes, mirrored)
         )
     return found
 
@@ -95,5 +103,12 @@ def layout_of(tensor: Any) -> MemoryLayout:
     """The layout of a tensor, remembered by it."""
     found: MemoryLayout | None = tensor._layout
     if found is None:
-        found = tensor._layout = array_layout(tensor.array)
+        found = tensor._layout = _of_tensor(tensor)
     return found
+
+
+def _of_tensor(tensor: Any) -> MemoryLayout:
+    if type(tensor._block) is not Mirrored:
+        return array_layout(tensor.array)
+    lies = array_layout(tensor._block.memory)  # but nobody finds the elements there
+    return intern_layout(lies.spec, lies.strides, aligned=False, device=lies.device, mirrored=True)

@@ -10,6 +10,7 @@ from .autograd import backward as run_backward
 from .autograd.handle import RemovableHandle, registry
 from .autograd.node import next_number
 from .errors import ArgumentError, AutogradError, user_line
+from .mirrored import Mirrored
 from .modes import MODES
 from .retired import retire
 from .tensor_core import TensorCore, Version
@@ -201,7 +202,7 @@ class AutogradMethods(TensorCore):
         >>> (x * 2).detach().requires_grad
         False
         """
-        if self._array is None:
+        if self._array is None and type(self._block) is not Mirrored:
             self._array = self.array  # both must show one array
         other = self._alias()
         if MODES.recorder is not None:
@@ -245,7 +246,8 @@ class AutogradMethods(TensorCore):
         if MODES.recorder is not None:
             MODES.recorder.data_set(self, value)
         before = self._array, self._block
-        self._array, self._block, self._pointer = value.array, value._block, value._pointer
+        array = None if type(value._block) is Mirrored else value.array
+        self._array, self._block, self._pointer = array, value._block, value._pointer
         self._type, self._layout = value._type, value._layout
         self._other_memory()
         retire(*before)

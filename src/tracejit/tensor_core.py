@@ -21,6 +21,7 @@ from .cuda.arrays import MODULES, shaped
 from .deferred import Deferred
 from .dtypes import DType
 from .errors import AutogradError
+from .mirrored import Mirrored
 from .modes import MODES
 from .ops.functions.subscript import part_steps
 from .ops.table import METHODS, Op
@@ -236,6 +237,8 @@ class TensorCore(ops.OperatorMixin):
             kind, block = self._type, self._block
             if type(block) is Deferred or block is None:  # None: another thread was faster
                 return self._computed(block)
+            if type(block) is Mirrored:
+                return block.array
             assert kind is not None
             if MODULES:
                 self._array = shaped(block, kind)
@@ -257,6 +260,8 @@ class TensorCore(ops.OperatorMixin):
         kind = self._type
         if kind is None:
             recorded, array = self._run_time_type, self._array
+            if array is None:
+                array = self._block.memory  # of what is mirrored
             if recorded is not None and not recorded.scope.closed:
                 if recorded.thread == get_ident():
                     return recorded.spec

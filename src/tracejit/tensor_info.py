@@ -15,6 +15,7 @@ from .deferred import Deferred
 from .device import device, device_at, index_of
 from .errors import DeviceError
 from .meta import ANY, META
+from .mirrored import Mirrored, memory_of_tensor
 from .modes import MODES
 from .ops.shapes import normalize_dim
 from .tensor_core import TensorCore
@@ -158,6 +159,9 @@ class InfoMethods(TensorCore):
         _lies(self)
         if type(self._block) is Deferred:
             strides = self._block.layout.strides
+        elif type(self._block) is Mirrored and self.spec.numel:
+            memory = self._block.memory
+            strides = tuple(s // memory.itemsize for s in memory.strides)
         elif self._array is None or not self.spec.numel:  # NumPy's are zeros where there is nothing
             strides = self.spec.contiguous_strides()
         else:
@@ -169,6 +173,8 @@ class InfoMethods(TensorCore):
         """True when the elements lie in memory row by row without gaps."""
         if type(self._block) is Deferred:
             found = bool(self._block.layout.is_contiguous)
+        elif type(self._block) is Mirrored:
+            found = bool(self._block.memory.flags.c_contiguous)
         else:
             found = self._array is None or bool(self._array.flags.c_contiguous)
         return found if MODES.recorder is None else MODES.recorder.is_row_major(self, found)
@@ -176,17 +182,17 @@ class InfoMethods(TensorCore):
     def storage_offset(self) -> int:
         """Elements between the start of the storage and the first element."""
         _lies(self)
-        array = self.array
+        array = memory_of_tensor(self)
         return (address_of(array) - address_of(owner_of(array))) // self.dtype.itemsize
 
     def data_ptr(self) -> int:
         """Address of the first element."""
-        return 0 if self.is_meta else address_of(self.array)
+        return 0 if self.is_meta else address_of(memory_of_tensor(self))
 
     def untyped_storage(self) -> Storage:
         """The memory this tensor shares with its views."""
         _lies(self)
-        return Storage(self.array)
+        return Storage(memory_of_tensor(self))
 
     def is_floating_point(self) -> bool:
         """True for float16, bfloat16, float32 and float64."""
@@ -223,7 +229,7 @@ class InfoMethods(TensorCore):
     def _device_index(self) -> int:
         if type(self._block) is Deferred:
             return -1
-        return device_index(self._block.array if self._array is None else self._array)
+        return device_index(memory_of_tensor(self))
 
     def cpu(self) -> Any:
         """A copy on the host; itself when it is there already."""

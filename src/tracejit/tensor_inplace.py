@@ -14,6 +14,7 @@ from .autograd.op_node import OpNode, Overwritten
 from .cuda.arrays import MODULES, address_of, is_writeable, owner_of, write_into
 from .errors import AutogradError, DtypeError, ShapeError
 from .meta import ANY, NO_DATA, is_meta
+from .mirrored import Mirrored, memory_of_tensor, mirrored
 from .modes import MODES
 from .ops import memory_views, movement
 from .tensor_core import _SEVERAL, Version, ViewStep
@@ -84,7 +85,7 @@ class InplaceMethods(PartMethods):
         MODES.before_write()
         alike = new.spec.numel == 1
         new = self._conform(new)
-        target, base = self.array, self._base
+        target, base = memory_of_tensor(self), self._base
         from_tape = new.requires_grad
         tracked = MODES.grad and (
             from_tape or self._requires_grad or (base is not None and base._requires_grad)
@@ -102,7 +103,8 @@ class InplaceMethods(PartMethods):
             assert new._grad_fn is not None
             self._keep_saved(new._grad_fn, since)
         if not (ANY[0] and is_meta(target)):
-            write_into(target, new.array)
+            turned = type(self._block) is Mirrored
+            write_into(target, mirrored(new.array) if turned else new.array)
         self._writes.value += 1
         if MODES.recorder is not None:
             MODES.recorder.assign(self, new)
@@ -113,7 +115,7 @@ class InplaceMethods(PartMethods):
 
     def _writeable(self, tracked: bool, alike: bool) -> Any:
         """The memory of a part of an expanded tensor in which no element stands for two, or all become ``alike``."""
-        array, base = self.array, self._base
+        array, base = memory_of_tensor(self), self._base
         repeating = (movement.expand, memory_views.as_strided)
         expanded = any(op in repeating for op, _ in self._chain)
         pairs = zip(array.strides, array.shape, strict=True)
@@ -139,6 +141,8 @@ class InplaceMethods(PartMethods):
         whole = base.array
         size = array.itemsize
         if not whole.flags.c_contiguous or whole.itemsize != size or whole.size == 0:
+            return False
+        if Mirrored in (type(self._block), type(base._block)):
             return False
         place = {
             "size": tuple(array.shape),

@@ -9,6 +9,7 @@ import numpy as np
 
 from .errors import AutogradError, ShapeError
 from .memory_formats import strided
+from .mirrored import Mirrored, memory_of_tensor
 from .modes import MODES
 from .ops import movement
 from .tensor_core import TensorCore, ViewStep
@@ -199,7 +200,9 @@ class OlderMethods(TensorCore):
 
     def is_set_to(self, tensor: Tensor) -> bool:
         """Do both show the same memory in the same way?"""
-        a, b = self.array, tensor.array
+        a, b = memory_of_tensor(self), memory_of_tensor(tensor)
+        if (type(self._block) is Mirrored) is not (type(tensor._block) is Mirrored):
+            return False
         here, there = a.__array_interface__["data"][0], b.__array_interface__["data"][0]
         return bool(here == there and a.shape == b.shape and a.strides == b.strides)
 
@@ -213,6 +216,11 @@ class OlderMethods(TensorCore):
 
     def _in_dtype(self, dtype: DType) -> Any:
         """The same memory as elements of another dtype, along the last dimension more or fewer of them."""
+        if type(self._block) is Mirrored:
+            kind = "conjugate view tensors" if self.dtype.is_complex else "tensors with negative bit set"
+            raise RuntimeError(
+                f"tracejit.Tensor.view is not supported for {kind} when converting to a different dtype."
+            )
         if dtype is self.dtype:
             return self.detach()  # no gradient goes through bits
         if MODES.recorder is not None:
@@ -245,7 +253,8 @@ class OlderMethods(TensorCore):
         if self._base is not None and not (
             _laid(self).is_contiguous() and 0 <= start < self.numel() - reach
         ):
-            owner, start = self._base, offset - self._base.storage_offset()
+            owner = _whole_of(self)
+            start = offset - owner.storage_offset()
         laid = _laid(owner)
         if not laid.is_contiguous():
             raise ShapeError(
@@ -294,3 +303,19 @@ def _laid(base: Any) -> Any:
 
     order = sorted(range(base.ndim), key=lambda d: (-base.stride(d), -base.shape[d]))
     return base if order == [*range(base.ndim)] else permute(base, dims=tuple(order))
+
+
+def _whole_of(view: Any) -> Any:
+    """The base of a view, as elements like those of the view."""
+    from .ops import memory_views as mv
+    from .ops.movement import reshape
+
+    base = view._base
+    if view.dtype.is_complex and not base.dtype.is_complex:
+        base = mv.view_as_complex(reshape(_laid(base), shape=(base.numel() // 2, 2)))
+    elif base.dtype.is_complex and not view.dtype.is_complex:
+        plain = mv.conj_view(base) if type(base._block) is Mirrored else base
+        base = mv.view_as_real(plain)
+    if (type(view._block) is Mirrored) is (type(base._block) is Mirrored):
+        return base
+    return mv.conj_view(base) if view.dtype.is_complex else mv.neg_view(base)

@@ -13,6 +13,7 @@ from .cuda.arrays import fetched, is_on_device, placed, told
 from .device import CPU, device, device_at
 from .errors import ArgumentError, ArgumentValueError, AutogradError
 from .lengths import compared_length
+from .mirrored import Mirrored
 from .modes import MODES
 from .ops.table import FUNCTIONS
 from .tensor_core import TensorCore
@@ -165,6 +166,11 @@ class ProtocolMethods(TensorCore):
             raise AutogradError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
             )
+        if not force and type(self._block) is Mirrored:
+            bit, name = ("conjugate", "conj") if self.dtype.is_complex else ("negative", "neg")
+            raise RuntimeError(
+                f"Can't call numpy() on Tensor that has {bit} bit set. Use tensor.resolve_{name}().numpy() instead."
+            )
         if not force and self._device_index() != -1:
             raise ArgumentError(
                 f"can't convert {self.device} device type tensor to numpy.",
@@ -213,6 +219,8 @@ class ProtocolMethods(TensorCore):
         """A DLPack capsule of the storage; ``BufferError`` when the tensor requires grad."""
         if self.requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        if type(self._block) is Mirrored and self.dtype.is_complex:
+            raise BufferError("Can't export tensors with the conjugate bit set")
         if is_on_device(self.array):
             if MODES.recorder is not None:
                 MODES.recorder.escape(self, "__dlpack__()")

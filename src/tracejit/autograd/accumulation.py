@@ -9,6 +9,7 @@ import numpy as np
 
 from ..cuda.arrays import MODULES, device_index, is_writeable, module_of
 from ..errors import AutogradError
+from ..mirrored import Mirrored
 from ..modes import MODES
 from ..ops.elementwise import add, clone
 from .slots import gradient_of
@@ -105,7 +106,7 @@ def _is_sole(gradient: Tensor) -> bool:
         return False
     array = gradient._array
     if array is None:
-        return getrefcount(gradient._block) <= 2
+        return type(gradient._block) is not Mirrored and getrefcount(gradient._block) <= 2
     if getrefcount(array) > 3:
         return False
     flags = array.flags

@@ -13,6 +13,7 @@ from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
 from ..errors import AutogradError
+from ..mirrored import Mirrored
 from ..modes import MODES
 from ..ops.elementwise import add
 from .accumulation import arrive
@@ -173,6 +174,7 @@ class _Walk:
                 and leaf._grad_fn is None
                 and gradient._array is None
                 and gradient._layout is leaf._layout
+                and type(gradient._block) is not Mirrored
                 and not gradient._requires_grad
                 and getrefcount(gradient) <= 2
                 and getrefcount(gradient._block) <= 2

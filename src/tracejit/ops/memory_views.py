@@ -19,6 +19,7 @@ from ..types import Scalar, Shape, TensorType
 from . import complex_numbers as cx
 from . import convolution as cv
 from . import movement as m
+from .elementwise import neg
 from .indexing import take
 from .kinds import Contraction
 from .namespace import xp
@@ -27,7 +28,15 @@ from .source import full, literal
 from .strided import strided_view
 from .table import Array, Sample, contraction
 
-__all__ = ["MemoryView", "as_strided", "unfold", "view_as_complex", "view_as_real"]
+__all__ = [
+    "MemoryView",
+    "as_strided",
+    "conj_view",
+    "neg_view",
+    "unfold",
+    "view_as_complex",
+    "view_as_real",
+]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -121,6 +130,29 @@ view_as_complex = _view(
     write=lambda base, value: cx.parts_of_complex(value),
     in_graphs=cx.complex_of_parts,
     doc="Complex numbers of pairs that lie side by side, where they lie.",
+)
+
+
+# What mirrors memory has no array to show it: the dispatcher makes these views.
+conj_view = _view(
+    "conj",
+    (),
+    lambda g: cx.conjugate(g),
+    body=cx.conjugate.body,
+    infer_type=lambda x: x,
+    write=lambda base, value: cx.conjugate(value),
+    in_graphs=cx.conjugate,
+    doc="The conjugates of complex numbers, where these lie.",
+)
+neg_view = _view(
+    "neg_view",
+    (),
+    lambda g: neg(g),
+    body=neg.body,
+    infer_type=lambda x: x,
+    write=lambda base, value: neg(value),
+    in_graphs=neg,
+    doc="The negatives of real numbers, where these lie.",
 )
 
 

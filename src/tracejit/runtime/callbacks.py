@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..cuda.arrays import address_of
+from ..mirrored import Mirrored
 
 __all__ = ["KernelFailure", "fail", "pointer_of"]
 
@@ -35,6 +36,7 @@ def pointer_of(tensor: Any) -> int:
     >>> pointer_of(x) == x.data_ptr()
     True
     """
+    assert type(tensor._block) is not Mirrored, "the elements lie nowhere"
     while True:
         array = tensor.array
         pointer: int = address_of(array)

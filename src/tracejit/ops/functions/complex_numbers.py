@@ -6,6 +6,7 @@ import math
 
 from ... import dtypes
 from ...errors import DtypeError
+from ...mirrored import Mirrored
 from .. import comparison as c
 from .. import complex_numbers as cx
 from .. import elementwise as e
@@ -19,7 +20,10 @@ from .slicing import select
 
 
 def _part(input: Tensor, index: int) -> Tensor:
-    return select(mv.view_as_real(input), input.ndim, index)
+    if not is_conj(input):
+        return select(mv.view_as_real(input), input.ndim, index)
+    part = select(mv.view_as_real(conj(input)), input.ndim, index)
+    return mv.neg_view(part) if index else part
 
 
 @function(method=False)
@@ -61,6 +65,12 @@ def view_as_real(input: Tensor) -> Tensor:
     tensor([[1., 2.]])
     """
     check_tensor("view_as_real", input)
+    if is_conj(input):
+        raise RuntimeError(
+            "view_as_real doesn't work on unresolved conjugated tensors.  To resolve the conjugate tensor so you can "
+            "view it as real, use self.resolve_conj(); however, be warned that the resulting tensor will NOT alias "
+            "the original."
+        )
     return mv.view_as_real(input)
 
 
@@ -77,6 +87,8 @@ def view_as_complex(input: Tensor) -> Tensor:
     check_tensor("view_as_complex", input)
     if hasattr(input, "stride") and input.spec.shape[-1:] == (2,):
         _check_pairs(input)
+    if is_neg(input):
+        raise RuntimeError("view_as_complex of a view of negatives: call .resolve_neg() first")
     if input.dtype.is_half:  # no complex numbers have parts like these
         return cx.complex_of_parts(input)
     return mv.view_as_complex(input)
@@ -143,38 +155,81 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
 
 @function()
 def conj(input: Tensor) -> Tensor:
-    """The complex conjugate; ``input`` itself when it is not complex.
+    """The complex conjugate, a view that is computed when it is read; ``input`` itself when it is not complex.
 
     >>> import tracejit as tj
-    >>> tj.conj(tj.tensor([1 + 2j]))
-    tensor([1.-2.j])
+    >>> z = tj.tensor([1 + 2j])
+    >>> z.conj().add_(1j)
+    tensor([1.-1.j])
+    >>> z
+    tensor([1.+1.j])
     """
     check_tensor("conj", input)
-    return conjugated(input)
+    return mv.conj_view(input) if input.dtype.is_complex else input
 
 
 @function()
-def resolve_conj(input: Tensor) -> Tensor:
-    """``input``: conjugates are always computed.
+def conj_physical(input: Tensor) -> Tensor:
+    """The complex conjugate in memory of its own; ``input`` itself when it is not complex.
 
     >>> import tracejit as tj
-    >>> tj.resolve_conj(tj.ones(1))
-    tensor([1.])
+    >>> tj.conj_physical(tj.tensor([1 + 2j]))
+    tensor([1.-2.j])
     """
-    check_tensor("resolve_conj", input)
-    return input
+    check_tensor("conj_physical", input)
+    return conjugated(input)
+
+
+def _is_mirrored(x: Tensor) -> bool:
+    """Is this a tensor, not a value of a graph, that shows what mirrored memory holds?"""
+    return type(getattr(x, "_block", None)) is Mirrored
 
 
 @function()
 def is_conj(input: Tensor) -> bool:
-    """False: conjugates are always computed.
+    """Is this a view of conjugates, as :func:`conj` gives it?
 
     >>> import tracejit as tj
-    >>> tj.is_conj(tj.ones(1))
-    False
+    >>> z = tj.tensor([1 + 2j])
+    >>> tj.is_conj(z), tj.is_conj(z.conj()), tj.is_conj(z.conj() * 1)
+    (False, True, False)
     """
     check_tensor("is_conj", input)
-    return False
+    return input.dtype.is_complex and _is_mirrored(input)
+
+
+@function()
+def is_neg(input: Tensor) -> bool:
+    """Is this a view of negatives, as the imaginary parts of conjugates are?
+
+    >>> import tracejit as tj
+    >>> tj.is_neg(tj.ones(1)), tj.is_neg(tj.tensor([1j]).conj().imag)
+    (False, True)
+    """
+    check_tensor("is_neg", input)
+    return not input.dtype.is_complex and _is_mirrored(input)
+
+
+@function()
+def resolve_conj(input: Tensor) -> Tensor:
+    """Conjugates in memory of their own where ``input`` is a view of some, else ``input``.
+
+    >>> import tracejit as tj
+    >>> tj.resolve_conj(tj.tensor([1j]).conj()).is_conj()
+    False
+    """
+    return e.clone(input) if is_conj(input) else input
+
+
+@function()
+def resolve_neg(input: Tensor) -> Tensor:
+    """Negatives in memory of their own where ``input`` is a view of some, else ``input``.
+
+    >>> import tracejit as tj
+    >>> tj.resolve_neg(tj.tensor([1j]).conj().imag)
+    tensor([-1.])
+    """
+    return e.clone(input) if is_neg(input) else input
 
 
 @function()
@@ -223,10 +278,4 @@ def sgn(input: Tensor) -> Tensor:
     return e.where(zero, 0.0, e.div(input, e.where(zero, 1.0, size)))
 
 
-for _name, _target in {
-    "absolute": abs,
-    "conj_physical": conj,
-    "resolve_neg": resolve_conj,
-    "is_neg": is_conj,
-}.items():
-    alias(_name, _target)
+alias("absolute", abs)

@@ -10,8 +10,8 @@ from ...errors import ShapeError
 from .. import elementwise as e
 from .. import movement as m
 from .. import shapes
-from ..table import alias, function
-from .common import Tensor, check_tensor, conjugated, dim_of, shape_of
+from ..table import FUNCTIONS, alias, function
+from .common import Tensor, check_tensor, dim_of, shape_of
 
 
 def _sizes(sizes: tuple[Any, ...], keywords: dict[str, Any], name: str) -> tuple[int, ...]:
@@ -198,13 +198,13 @@ def adjoint(input: Tensor) -> Tensor:
     tracejit.Size([4, 3, 2])
     """
     if not input.ndim:
-        return conjugated(m.permute(input, dims=()))
+        return FUNCTIONS["conj"](m.permute(input, dims=()))
     if input.ndim < 2:
         raise ShapeError(
             "tensor.adjoint() is only supported on matrices or batches of matrices. "
             f"Got {input.ndim}-D tensor."
         )
-    return conjugated(transpose(input, -2, -1))
+    return FUNCTIONS["conj"](transpose(input, -2, -1))
 
 
 @function()

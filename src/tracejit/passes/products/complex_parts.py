@@ -166,6 +166,9 @@ class _Splitter(Rewriter):
         x = statement.value_operands[0] if statement.value_operands else None
         if _name(statement) == "parts_of_complex" and x in self.parts:
             return self._side_by_side(statement, self.parts[x])
+        if _name(statement) == "full" and statement.spec.dtype.is_complex:
+            if statement not in self.split and not is_symbolic(statement.attributes["value"]):
+                return self._joined_constant(statement)
         if statement not in self.split:
             return super().statement(statement, mapping)
         found = self._done(statement, mapping)
@@ -177,6 +180,12 @@ class _Splitter(Rewriter):
             full = self._of_shape(statement, found)
             return self.write(complex_join, full, statement.line)
         return next((p for p in found if isinstance(p, Value)), statement)
+
+    def _joined_constant(self, statement: Value) -> Value:
+        """A constant in memory: what shows a part of one that takes none would be taken for the number."""
+        number = complex(statement.attributes["value"])
+        full = self._of_shape(statement, (number.real, number.imag))
+        return self.write(complex_join, full, statement.line)
 
     def _done(self, value: Value, mapping: Any) -> Any:
         """The parts of a value, or itself where it is no complex number."""

@@ -21,6 +21,7 @@ from typing import Any
 from ...cuda.arrays import MODULES
 from ...deferred import Deferred
 from ...layout import layout_of
+from ...mirrored import Mirrored
 from ...tensor import Tensor
 
 #: Bytes that come together before it is looked what can go.
@@ -72,6 +73,8 @@ class KeptAlive:
         if array is None and tensor._block is None:
             return  # emptied, and kept
         self.tensors.append(tensor)
+        if type(tensor._block) is Mirrored:
+            return  # nor has it memory of its own
         if type(tensor._block) is Deferred:
             if tensor._base is not None:
                 return  # it will have no memory of its own

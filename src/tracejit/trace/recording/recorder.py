@@ -15,6 +15,7 @@ from typing import Any
 from ...cuda.arrays import MODULES
 from ...ir.builder import Occurrences
 from ...ir.graph import Guard, Value
+from ...mirrored import Mirrored
 from ...modes import MODES
 from ...ops import elementwise
 from ...ops.indexing import take
@@ -104,6 +105,8 @@ class Recorder(
 
     def adopt(self, tensor: Tensor, value: Value) -> Value:
         """A tensor from outside stands for a graph input."""
+        if type(tensor._block) is Mirrored:
+            self.unsupported("a view of conjugates, or of negatives, from outside")
         self.roots[id(tensor)] = value
         self.external[id(tensor)] = (tensor, value)
         self.memory.add(id(tensor))
