@@ -15,7 +15,7 @@ MAX_FUNCTION_LINES = 60
 #: First component below ``tracejit`` -> layer. A new one is placed here, deliberately.
 LAYERS: dict[str, int] = {
     **dict.fromkeys(
-        ("dtypes", "config", "errors", "types", "modes", "device", "layout", "meta"), 0
+        ("dtypes", "config", "errors", "types", "modes", "device", "layout", "meta", "mirrored"), 0
     ),
     **dict.fromkeys(
         (

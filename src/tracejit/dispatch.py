@@ -48,28 +48,22 @@ def apply(
     ):
         return out
     arrays = []
-    requires_grad = is_view = turned = False
+    requires_grad = is_view = False
     for x in operands:
         if isinstance(x, Tensor):
             array = x._array
-            if array is None:
-                array = x.array
-                turned = turned or type(x._block) is Mirrored
-            arrays.append(array)
+            arrays.append(x.array if array is None else array)
             if x._requires_grad or (x._base is not None and x._base._requires_grad):
                 requires_grad = True
         elif type(x) in _NUMBERS:
             arrays.append(x)
         else:
             return _beside(op, operands, attributes)
-    if op.is_view and (turned or op is conj_view or op is neg_view):
-        out, is_view = _seen_through(op, operands, arrays, attributes)
-    elif MODULES or ANY[0]:
-        out, result, is_view = _elsewhere(op, operands, arrays, attributes)
+    if MODULES or ANY[0] or (op.is_view and _mirrors(op, operands)):
+        out, is_view = _elsewhere(op, operands, arrays, attributes)
     else:
-        result = op.evaluate(arrays, attributes)
-        out = Tensor._wrap(result)
-    if op.is_view and (is_view or op.in_graphs is not None or _shares(out._array, arrays[0])):
+        out = Tensor._wrap(op.evaluate(arrays, attributes))
+    if op.is_view and (is_view or _shows(op, out, arrays)):
         out._become_view(operands[0], op, attributes)
     elif modes.inference:
         out._inference = True
@@ -105,6 +99,18 @@ def _otherwise(
     return out
 
 
+def _mirrors(op: Op, operands: tuple[Any, ...]) -> bool:
+    """Does a view mirror memory, or show what does?"""
+    if op is conj_view or op is neg_view:
+        return True
+    return type(getattr(operands[0], "_block", None)) is Mirrored
+
+
+def _shows(op: Op, out: Tensor, arrays: list[Any]) -> bool:
+    """Does the result of a view op show its operand (a reshape may have copied)?"""
+    return op.in_graphs is not None or _shares(out._array, arrays[0])
+
+
 def _seen_through(
     op: Op, operands: tuple[Any, ...], arrays: list[Any], attributes: dict[str, Any]
 ) -> tuple[Tensor, bool]:
@@ -126,19 +132,20 @@ def _seen_through(
 
 def _elsewhere(
     op: Op, operands: tuple[Any, ...], arrays: list[Any], attributes: dict[str, Any]
-) -> tuple[Tensor, Any, bool]:
-    """The result where there are tensors on devices or without memory, its array, and whether it is known as a view."""
+) -> tuple[Tensor, bool]:
+    """The result where tensors are on devices, without memory or mirrored, and whether it is known as a view."""
+    if op.is_view and _mirrors(op, operands):
+        return _seen_through(op, operands, arrays, attributes)
     if ANY[0] and _lacks_memory(op, arrays):
         result, is_view = _shown(op, operands, arrays, attributes)
-        return Tensor._wrap(result), result, is_view
+        return Tensor._wrap(result), is_view
     if not MODULES:
-        result = op.evaluate(arrays, attributes)
-        return Tensor._wrap(result), result, False
+        return Tensor._wrap(op.evaluate(arrays, attributes)), False
     index, unplaced = _agree(op, operands, arrays)
     result = on_device(index, op.evaluate, arrays, attributes)
     out = Tensor._wrap(result)
     out._unplaced = unplaced
-    return out, result, False
+    return out, False
 
 
 def _numbers_of(attributes: dict[str, Any]) -> dict[str, Any]:

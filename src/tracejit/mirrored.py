@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .cuda.arrays import module_of
 from .meta import is_meta
 
@@ -38,8 +40,11 @@ class Mirrored:
 
     @property
     def array(self) -> Any:
-        """The elements, as they are now."""
-        return mirrored(self.memory)
+        """The elements, as they are now; what would be written there would be lost."""
+        found = mirrored(self.memory)
+        if module_of(found) is np and found is not self.memory:
+            found.flags.writeable = False
+        return found
 
 
 def memory_of_tensor(tensor: Any) -> Any:

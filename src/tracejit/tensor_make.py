@@ -129,8 +129,8 @@ def asarray(
     tensor([5., 2.], dtype=...float64)
     """
     if copy and isinstance(obj, Tensor) and obj.requires_grad:
-        copied = obj.to(device=device, dtype=dtype, copy=True)
-        return copied  # with a history
+        copied: Tensor = obj.to(device=device, dtype=dtype, copy=True)  # with a history
+        return copied
     if copy:
         return tensor(obj, dtype=dtype, device=device, requires_grad=requires_grad)
     result = as_tensor(obj, dtype, device)

@@ -217,7 +217,11 @@ class OlderMethods(TensorCore):
     def _in_dtype(self, dtype: DType) -> Any:
         """The same memory as elements of another dtype, along the last dimension more or fewer of them."""
         if type(self._block) is Mirrored:
-            kind = "conjugate view tensors" if self.dtype.is_complex else "tensors with negative bit set"
+            kind = (
+                "conjugate view tensors"
+                if self.dtype.is_complex
+                else "tensors with negative bit set"
+            )
             raise RuntimeError(
                 f"tracejit.Tensor.view is not supported for {kind} when converting to a different dtype."
             )

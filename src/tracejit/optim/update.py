@@ -17,6 +17,7 @@ import numpy as np
 from .. import config, dtypes
 from ..cuda.arrays import is_on_device, is_writeable
 from ..meta import ANY
+from ..mirrored import Mirrored
 from ..modes import MODES
 from ..ops.complex_numbers import complex_of_parts, parts_of_complex
 from ..ops.elementwise import cast
@@ -57,9 +58,9 @@ def update(
         if noted is None:
             return
     by_arrays = MODES.recorder is None and not MODES.grad and not lacks_memory
-    run = _on_arrays if by_arrays else _on_tensors
     with np.errstate(all="ignore"):
         for p, g, state, h in zip(params, grads, states, hyper, strict=True):
+            run = _on_arrays if by_arrays and type(p._block) is not Mirrored else _on_tensors
             run(rule, p, g, state, h, flags)
     if noted is not None:
         noted.spent += time.perf_counter() - begun

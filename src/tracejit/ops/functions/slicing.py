@@ -107,7 +107,13 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     return m.diagonal(input, offset=offset, dim1=a, dim2=b)
 
 
-def matrix_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+def matrix_diagonal(
+    A: Tensor,  # noqa: N803
+    *,
+    offset: int = 0,
+    dim1: int = -2,
+    dim2: int = -1,
+) -> Tensor:
     """A view of the diagonals of matrices, the last two dimensions unless others are named.
 
     Raises ``RuntimeError`` when both dimensions are the same.

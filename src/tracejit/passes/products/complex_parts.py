@@ -166,10 +166,10 @@ class _Splitter(Rewriter):
         x = statement.value_operands[0] if statement.value_operands else None
         if _name(statement) == "parts_of_complex" and x in self.parts:
             return self._side_by_side(statement, self.parts[x])
-        if _name(statement) == "full" and statement.spec.dtype.is_complex:
-            if statement not in self.split and not is_symbolic(statement.attributes["value"]):
-                return self._joined_constant(statement)
         if statement not in self.split:
+            constant = _name(statement) == "full" and statement.spec.dtype.is_complex
+            if constant and not is_symbolic(statement.attributes["value"]):
+                return self._joined_constant(statement)
             return super().statement(statement, mapping)
         found = self._done(statement, mapping)
         if not statement.spec.dtype.is_complex:

@@ -15,7 +15,6 @@ from typing import Any
 from ...cuda.arrays import MODULES
 from ...ir.builder import Occurrences
 from ...ir.graph import Guard, Value
-from ...mirrored import Mirrored
 from ...modes import MODES
 from ...ops import elementwise
 from ...ops.indexing import take
@@ -103,16 +102,6 @@ class Recorder(
 
     # --- values --------------------------------------------------------------------------------------------------
 
-    def adopt(self, tensor: Tensor, value: Value) -> Value:
-        """A tensor from outside stands for a graph input."""
-        if type(tensor._block) is Mirrored:
-            self.unsupported("a view of conjugates, or of negatives, from outside")
-        self.roots[id(tensor)] = value
-        self.external[id(tensor)] = (tensor, value)
-        self.memory.add(id(tensor))
-        self.alive.append(tensor)
-        return value
-
     def emit(
         self,
         op: Op | Selected,
@@ -125,6 +114,7 @@ class Recorder(
         """Write one op down at a line, the user's current one; on the tape, equal computations stay apart."""
         if isinstance(op, Selected):  # a step to a view
             operands, op = (*operands, op.index), take
+        computed = getattr(op, "in_graphs", None) is not None
         occurrences = self.occurrences if tracked else None
         line = self.line or line or user_line(2)
         value: Value = self.builder.emit(
@@ -132,10 +122,10 @@ class Recorder(
         )
         if tracked:
             self.taped.update(stored_by(value))
-        if op.in_graphs is None:
-            self.path.setdefault(value)
-        else:
+        if computed:
             self.note(value)
+        else:
+            self.path.setdefault(value)
         return value
 
     # --- what the dispatcher reports -----------------------------------------------------------------------------

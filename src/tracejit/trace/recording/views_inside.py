@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...ir.graph import Value
+from ...mirrored import Mirrored
 from ...modes import MODES
 from ...ops import elementwise
 from ...ops.indexing import take
@@ -18,7 +19,9 @@ from ...ops.selection import Selected, Selecting
 from ...ops.table import Op
 from ...tensor import Tensor
 from .function_notes import Trial
+from .kept_alive import KeptAlive
 from .recording import Step
+from .regions import Regions
 
 
 class ViewsInside:
@@ -32,7 +35,8 @@ class ViewsInside:
     scope: Any
     tracked_aliases: set[int]
     trial: Trial | None
-    adopt: Callable[[Tensor, Value], Value]
+    alive: KeptAlive
+    memory: Regions
     alias_ends: Callable[[int], None]
     emit: Callable[..., Value]
     no_tracked_alias: Callable[[Tensor, Tensor], None]
@@ -50,6 +54,16 @@ class ViewsInside:
         #: By what they show: results, and whether they are views at the position in a tensor.
         self.results_of: dict[int, dict[int, bool]] = {}
         self.left_apart: dict[int, int] = {}  # what loops left as x[t], and the x
+
+    def adopt(self, tensor: Tensor, value: Value) -> Value:
+        """A tensor from outside stands for a graph input."""
+        if type(tensor._block) is Mirrored:
+            self.unsupported("a view of conjugates, or of negatives, from outside")
+        self.roots[id(tensor)] = value
+        self.external[id(tensor)] = (tensor, value)
+        self.memory.add(id(tensor))
+        self.alive.append(tensor)
+        return value
 
     def forget(self, number: int) -> None:
         """The tensor of this identity is gone."""
