@@ -201,3 +201,61 @@ def test_pairs_that_do_not_lie_like_numbers_are_refused() -> None:
             tj.view_as_complex(pairs)
     assert tj.view_as_complex(x.as_strided((1, 2), (3, 1))).shape == (1,)
     assert tj.view_as_complex(tj.ones(3, 2, dtype=tj.float16)).dtype is tj.complex64
+
+
+def test_diagonals_of_matrices_are_the_last_dimensions() -> None:
+    x = tj.arange(24).view(2, 3, 4)
+    assert tj.linalg.diagonal(x).tolist() == [[0, 5, 10], [12, 17, 22]]
+    assert tj.linalg.diagonal(x, offset=1, dim1=0, dim2=1).tolist() == tj.diagonal(x, 1).tolist()
+
+
+def test_what_has_no_diagonal_or_is_no_vector_is_refused() -> None:
+    with pytest.raises(RuntimeError, match="sizes don't match, 4 != 3"):
+        tj.einsum("ii->i", tj.ones(3, 4))
+    with pytest.raises(RuntimeError, match="Expect a 1D vector, but got shape"):
+        tj.cartesian_prod(tj.ones(2, 3))
+
+
+def test_copies_by_asarray_keep_their_history() -> None:
+    x = tj.ones(2, requires_grad=True)
+    tj.asarray(x, copy=True).sum().backward()
+    assert x.grad.tolist() == [1, 1]
+
+
+def test_writes_to_what_is_expanded() -> None:
+    leaf = tj.tensor([2.0, 3.0, 4.0], requires_grad=True)
+    x = leaf * 1
+    x.expand(2, 3)[1].mul_(7)
+    (x * x).sum().backward()
+    assert leaf.grad.tolist() == [2 * 49 * v for v in (2, 3, 4)]
+    y = tj.zeros(3)
+    y.expand(2, 3).fill_(5)
+    assert y.tolist() == [5, 5, 5]
+    with pytest.raises(RuntimeError, match="more than one element"):
+        y.expand(2, 3).add_(tj.ones(2, 3))
+
+
+def test_one_of_several_views_that_a_call_returns() -> None:
+    def function(x):
+        pieces = (x * 1).chunk(2)
+        with tj.no_grad():
+            pieces[0].mul_(2)
+        return pieces
+
+    compiled = tj.compile(function)
+    for call in (function, compiled, compiled, compiled):
+        piece = call(tj.ones(4, requires_grad=True))[1]
+        with pytest.raises(RuntimeError, match="Output 1 of Split is a view"):
+            piece.mul_(2)
+        with pytest.raises(RuntimeError, match="Output 1 of Split is a view"):
+            piece.grad_fn.name()
+
+
+def test_strides_are_counted_in_elements_of_the_view() -> None:
+    z = tj.tensor(NUMBERS)
+    assert z.real.as_strided((2,), (4,), 1).tolist() == [2, 0.5]
+    assert z[1::2].conj().as_strided((2,), (2,), 0).tolist() == [1 - 2j, -2 - 0.5j]
+    assert z.conj().imag[1:].as_strided((3,), (2,), 1).tolist() == [-2, 1, -0.5]
+    x = tj.arange(8.0)
+    pairs = tj.view_as_complex(x.view(4, 2))
+    assert pairs[1::2].as_strided((2,), (3,), 0).tolist() == [1j, 6 + 7j]
