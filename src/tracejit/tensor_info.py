@@ -59,6 +59,12 @@ class Storage:
     def __iter__(self) -> Iterator[int]:
         return iter(self.tolist())
 
+    def elements(self, dtype: Any) -> Any:
+        """The memory as a row of elements of a dtype of NumPy, an array that shows it."""
+        owner = self._owner
+        lying = owner if owner.flags.c_contiguous else owner.T
+        return lying.reshape(-1).view(dtype)
+
     def tolist(self) -> list[int]:
         """The bytes."""
         found: list[int] = self._bytes().tolist()

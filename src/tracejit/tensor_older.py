@@ -13,6 +13,8 @@ from .mirrored import Mirrored, memory_of_tensor
 from .modes import MODES
 from .ops import movement
 from .tensor_core import TensorCore, ViewStep
+from .tensor_info import Storage
+from .types import TensorType
 
 if TYPE_CHECKING:
     from .dtypes import DType
@@ -107,7 +109,17 @@ class OlderMethods(TensorCore):
         self._other_memory()
 
     def resize_(self, *sizes: Any, memory_format: Any = None) -> Any:
-        """Give this tensor another shape: its elements in order, then zeros. ``RuntimeError`` if it requires grad."""
+        """Give this tensor another shape: what lies in its memory in order, then zeros where that is too small.
+
+        ``RuntimeError`` if it requires grad.
+
+        >>> import tracejit as tj
+        >>> x = tj.arange(6)
+        >>> x[:3].resize_(2, 2)
+        tensor([[0, 1],
+                [2, 3]])
+        """
+        from .ops.memory_views import memory_after
         from .ops.shapes import size_arguments
 
         if self._requires_grad:
@@ -116,7 +128,7 @@ class OlderMethods(TensorCore):
             MODES.recorder.unsupported("resize_() inside a compiled function")
         MODES.before_write()
         shape = size_arguments(sizes) if sizes else ()
-        count, flat = int(np.prod(shape)), self.array.reshape(-1)
+        count, flat = int(np.prod(shape)), memory_after(self.array)
         if count > flat.size:
             flat = np.concatenate([flat, np.zeros(count - flat.size, flat.dtype)])
         self._show(flat[:count].reshape(shape))
@@ -127,18 +139,38 @@ class OlderMethods(TensorCore):
         """``resize_`` to the shape of ``other``."""
         return self.resize_(tuple(other.shape))
 
-    def set_(self, source: Tensor | None = None) -> Any:
-        """Show the memory of ``source`` from now on, or none at all."""
+    def set_(
+        self,
+        source: Tensor | Storage | None = None,
+        storage_offset: int = 0,
+        size: Any = None,
+        stride: Any = None,
+    ) -> Any:
+        """Show the memory of ``source`` from now on, or none at all: all of it, or what lies at these places.
+
+        >>> import tracejit as tj
+        >>> x, source = tj.zeros(2), tj.arange(4.0)
+        >>> x.set_(source, 1, (2,), (2,)).zero_()
+        tensor([0., 0.])
+        >>> source
+        tensor([0., 0., 2., 0.])
+        """
         if MODES.recorder is not None:
             MODES.recorder.unsupported("set_() inside a compiled function")
         MODES.before_write()
+        shown: Any = source
         if source is None:
-            source = self.new_empty(0)
-        if source.dtype is not self.dtype:
+            shown = self.new_empty(0)
+        elif isinstance(source, Storage):
+            shown = self._wrap(source.elements(self.dtype.np))
+        if shown.dtype is not self.dtype:
             raise AutogradError(
-                f"Could not set tensor of type {source.dtype!r} to a tensor of type {self.dtype!r}"
+                f"Could not set tensor of type {shown.dtype!r} to a tensor of type {self.dtype!r}"
             )
-        self._show(source.array)
+        if size is not None:
+            steps = TensorType(tuple(size), self.dtype).contiguous_strides()
+            shown = shown.as_strided(size, steps if stride is None else stride, storage_offset)
+        self._show(shown.array)
         self._writes.value += 1
         return self
 

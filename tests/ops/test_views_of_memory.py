@@ -72,3 +72,21 @@ def test_results_of_compiled_functions_have_bits() -> None:
         bits = out.view(tj.int32)
         out.neg_()
         assert (bits < 0).all()
+
+
+def test_resized_tensors_show_what_lies_in_memory() -> None:
+    x = tj.arange(6.0)
+    part = x[1:3].resize_(4)
+    part[3] = 9.0
+    assert x.tolist() == [0, 1, 2, 3, 9, 5]
+    assert tj.arange(6).view(2, 3).t().resize_(6).tolist() == [0, 1, 2, 3, 4, 5]
+    assert tj.arange(2.0).resize_(2, 2).tolist() == [[0, 1], [0, 0]]
+
+
+def test_set_shows_places_of_other_memory() -> None:
+    source = tj.arange(6.0)
+    for given in (source, source.untyped_storage()):
+        x = tj.zeros(2).set_(given, 1, (2, 2), (2, 1))
+        x[0] = 7.0
+        assert x.tolist() == [[7, 7], [3, 4]]
+        assert source.tolist() == [0, 7, 7, 3, 4, 5]

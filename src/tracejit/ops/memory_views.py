@@ -90,6 +90,19 @@ def laid(x: Array, shape: Shape, strides: Shape, start: int = 0) -> Array:
     return _placed(x, shape, tuple(s * size for s in strides), start * size)
 
 
+def memory_after(x: Array) -> Array:
+    """All that lies in the memory of an array from its first element on, as a row; its elements where that has gaps.
+
+    >>> memory_after(np.arange(6)[1:3])
+    array([1, 2, 3, 4, 5])
+    """
+    owner = owner_of(x)
+    if xp(x) is not np or type(x) is not np.ndarray or not owner.flags.c_contiguous:
+        return x.reshape(-1)
+    after = (address_of(owner) + owner.nbytes - address_of(x)) // x.dtype.itemsize
+    return _placed(x, (after,), (x.dtype.itemsize,))
+
+
 def _placed(x: Array, shape: Shape, strides: Shape, start: int = 0) -> Array:
     """The memory of an array at these strides, in bytes, a view whose owner is known."""
     n, owner = xp(x), owner_of(x)
