@@ -331,8 +331,12 @@ def test_parts_of_expanded_tensors_that_cannot_be_written_to():
     x = tj.ones(4, requires_grad=True)
     y = x * 2
     with pytest.raises(RuntimeError, match="single memory location"):
-        y.expand(3, 4)[0].mul_(3)
+        y.expand(3, 4)[:2].mul_(3)
     assert y.tolist() == [2.0] * 4
+    y.expand(3, 4)[0].mul_(3)  # of which no element stands for two
+    assert y.tolist() == [6.0] * 4
+    y.sum().backward()
+    assert x.grad.tolist() == [6.0] * 4
 
 
 @pytest.mark.parametrize(
