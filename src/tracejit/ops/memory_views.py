@@ -328,7 +328,7 @@ def repeats(size: Shape, stride: Shape) -> bool:
         "x": lambda g, value_type, size, stride, start: strided_put(
             g, _zeros(g, value_type.shape), size=size, stride=stride, start=start
         ),
-        "value": lambda g, size, stride, start: as_strided(
+        "value": lambda g, size, stride, start: _computed_strided(
             g, size=size, stride=stride, start=start
         ),
     },
@@ -344,7 +344,7 @@ def strided_put(x: Array, value: Array, *, size: Shape, stride: Shape, start: in
 @contraction(
     lambda x, *, shape, size, stride, start: TensorType(shape, x.dtype),
     total=True,
-    grad=lambda g, size, stride, start: as_strided(g, size=size, stride=stride, start=start),
+    grad=lambda g, size, stride, start: _computed_strided(g, size=size, stride=stride, start=start),
     samples=(Sample(((3, 2),), {"shape": (2, 6), "size": (3, 2), "stride": (1, 2), "start": 3}),),
 )
 def strided_sum(x: Array, *, shape: Shape, size: Shape, stride: Shape, start: int) -> Array:
