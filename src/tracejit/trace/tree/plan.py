@@ -57,10 +57,7 @@ class TreePlan:
         return self.decided(dict(zip(self.parameters, found.sizes, strict=True)))
 
     def sizes(self, found: Structure) -> dict[int, int]:
-        """What the symbols are for a tree of this structure; those that runs tell are as they were planned for.
-
-        Where nothing that is computed hangs on these, no run tells them, and types of unread inputs still name them.
-        """
+        """What the symbols are for a tree of this structure; those that runs tell, if any does, are as planned for."""
         told = {n: self.scope.symbols[n].value for n in self.told}
         return {**told, **dict(zip(self.parameters, found.sizes, strict=True))}
 
@@ -127,9 +124,7 @@ class PlanStore:
         self.settles = True  # may rounds that are like others be left out of recordings?
         self.seen = Seen()  # what earlier recordings tell about loops
         self.marks: dict[tuple[bool, ...], None] = {}  # which numbers are sizes in rolled trees
-        self.joins = (
-            True  # False once a guard of a path whose guards were joined came out otherwise
-        )
+        self.joins = True  # False once one of the joined guards of a path came out otherwise
         self.may_refuse = True  # False once calls were refused that eager code then served
         self.refusals = 0
         #: Paths that may still be planned anew, for sizes that other plans of their trees do not hold for.
