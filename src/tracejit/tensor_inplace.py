@@ -83,7 +83,7 @@ class InplaceMethods(PartMethods):
         if MODES.recorder is not None:
             MODES.recorder.trial_writes(self)
         MODES.before_write()
-        alike = new.spec.numel == 1
+        given = new
         new = self._conform(new)
         target, base = memory_of_tensor(self), self._base
         from_tape = new.requires_grad
@@ -95,7 +95,7 @@ class InplaceMethods(PartMethods):
         if ANY[0] and is_meta(new.array) and not is_meta(target):
             raise NotImplementedError(NO_DATA)
         if not is_writeable(target):
-            target = self._writeable(tracked, alike)
+            target = self._writeable(tracked, given)
         if tracked and from_tape:
             made = new._grad_fn
             if made is None or made.sequence < since or new._base is not None:
@@ -113,13 +113,13 @@ class InplaceMethods(PartMethods):
         result: Any = self
         return result  # type: ignore[no-any-return]
 
-    def _writeable(self, tracked: bool, alike: bool) -> Any:
-        """The memory of a part of an expanded tensor in which no element stands for two, or all become ``alike``."""
+    def _writeable(self, tracked: bool, given: Tensor) -> Any:
+        """The memory of a part of an expanded tensor in which no element stands for two, or all become one number."""
         array, base = memory_of_tensor(self), self._base
         repeating = (movement.expand, memory_views.as_strided)
         expanded = any(op in repeating for op, _ in self._chain)
         pairs = zip(array.strides, array.shape, strict=True)
-        repeated = any(step == 0 and n > 1 for step, n in pairs) and not alike
+        repeated = any(step == 0 and n > 1 for step, n in pairs) and given.spec.numel != 1
         if repeated or (expanded and tracked and not self._by_strides(array)):
             raise AutogradError(
                 "unsupported operation: more than one element of the written-to tensor refers to a "

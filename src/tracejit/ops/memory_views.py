@@ -10,6 +10,7 @@ each of which stands for itself: there :attr:`MemoryView.in_graphs` computes the
 from __future__ import annotations
 
 import builtins
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -23,7 +24,7 @@ from . import complex_numbers as cx
 from . import convolution as cv
 from . import movement as m
 from .elementwise import neg
-from .indexing import take
+from .indexing import put, take
 from .kinds import Contraction
 from .namespace import xp
 from .op import GradRule
@@ -349,9 +350,9 @@ def strided_put(x: Array, value: Array, *, size: Shape, stride: Shape, start: in
 )
 def strided_sum(x: Array, *, shape: Shape, size: Shape, stride: Shape, start: int) -> Array:
     """Zeros of ``shape`` with the elements of x added where `as_strided` would read them."""
-    result = xp(x).zeros(shape, x.dtype)
-    xp(x).add.at(result.reshape(-1), _places(size, stride, start), x.reshape(-1))
-    return result
+    n = xp(x)
+    flat, places = n.zeros(math.prod(shape), x.dtype), n.asarray(_places(size, stride, start))
+    return put.body(flat, places, x.reshape(-1), dim=0, accumulate=True).reshape(shape)
 
 
 as_strided = _view(

@@ -103,7 +103,7 @@ def is_other_form(item: object) -> bool:
     """
     if not isinstance(item, Step) or item.args[0][0] >= 0:  # a product begins with cuBLAS's handle
         return False
-    return item.args[5] == (-1, 0)
+    return len(item.args) > 5 and item.args[5] == (-1, 0)
 
 
 @dataclass(frozen=True, slots=True)

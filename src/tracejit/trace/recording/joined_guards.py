@@ -21,8 +21,9 @@ from .recording import Recording
 
 __all__ = ["joined"]
 
-#: Fewer guards are left where they are: the function may well take turns.
-FEWEST = 3
+#: Fewer guards are left where they are: the function may well take turns. So are fewer of a path that writes to
+#: tensors from outside: what a program writes is not computed in their memory before its guards were looked at.
+FEWEST, FEWEST_WRITING = 3, 12
 
 
 def joined(found: Recording, builder: Builder) -> Recording | None:
@@ -42,7 +43,8 @@ def joined(found: Recording, builder: Builder) -> Recording | None:
     """
     guards = [x for x in found.path if isinstance(x, Guard)]
     decided = {} if found.sizes is None else found.sizes.decided
-    if len(guards) < FEWEST or any(map(decided.get, guards)):
+    fewest = FEWEST_WRITING if found.writes else FEWEST
+    if len(guards) < fewest or any(map(decided.get, guards)):
         return None
     path: dict[Value, None] = {}
     holds: Value | None = None

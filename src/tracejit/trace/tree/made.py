@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from .walk import UnseenSegment
 
 
-#: How often in a row a tree is compiled for a path that it grew by, and serves no call before it grows again.
-STRAYS = 8
+#: How often in a row a tree is compiled for a path that it grew by, and serves no call before it grows again; those
+#: count by which it has grown by so many statements, which cost more than recording them.
+STRAYS, STRAYED = 8, 1000
 
 
 class Astray(NotReplayable):
@@ -58,7 +59,7 @@ class Made:
     failure: str | None
     replays: int
     strays: Backoff | None = None
-    _served_before = -1
+    _served_before, _size_before = -1, 0
 
     def grow(self, found: Recording, structure: Any) -> Recording:
         """Add a path to the tree; the first one may have its guards joined to be one."""
@@ -99,11 +100,14 @@ class Made:
         recording and the programs of all that follows.
         """
         if self.failure is None and self.owner.background is False and not self.owner.strict:
+            size = sum(len(segment.statements) for segment in self.root.segments())
             if self.strays is None or self.replays != self._served_before:
                 self.strays, self._served_before = Backoff(STRAYS), self.replays
-            if self.strays.wait():
-                raise Astray
-            self.strays.note("")
+                self._size_before = size
+            if size - self._size_before > STRAYED:
+                if self.strays.wait():
+                    raise Astray
+                self.strays.note("")
         compile()
 
     def held_so_far(self) -> bool:
