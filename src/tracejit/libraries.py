@@ -14,9 +14,9 @@ from typing import Any
 from .import_hook import around_import
 from .interop import from_numpy
 from .ops.functions.einsum import einsum
-from .ops.functions.factories import arange
 from .ops.functions.joining import cat, stack
 from .ops.functions.matrices import tensordot
+from .ops.functions.ranges import arange
 from .tensor import Tensor
 
 __all__ = ["EinopsOperations", "meet_libraries"]

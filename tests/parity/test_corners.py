@@ -47,6 +47,11 @@ CASES = [
     "t.linalg.eigh(x, 'l').eigenvalues",
     "t.fft.fftn(x, s=3, dim=1)",
     "t.fft.irfftn(x, s=5, dim=-1)",
+    # between complex numbers
+    "t.linspace(0, 1j, 5)",
+    "t.linspace(1 + 1j, 3, 4, dtype=t.complex128)",
+    "t.logspace(0, 1j, 5, dtype=t.complex128)",
+    "t.linspace(0, 1, 3, dtype=t.complex64)",
     # half precision is rounded once
     "t.sinc(t.tensor([17.0, -2.34375, 19.625, 0.0, 0.01, 3.0]).bfloat16()).float()",
     "t.sinc(t.tensor([-2.642578125, 12.8046875, 0.5]).half())",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -231,6 +232,7 @@ class Function:
         """Run ``forward`` and record the call when an argument requires grad."""
         if cls is Function:
             raise AutogradError("Function.apply: subclass Function and define forward and backward")
+        args, kwargs = cls._with_defaults(args, kwargs)
         node = cls._node()
         edges = [x._edge() if hasattr(x, "_edge") else None for x in args]
         tracked = MODES.grad and any(e is not None for e in edges)
@@ -256,6 +258,22 @@ class Function:
         output = cls.forward(*args, **kwargs)
         cls.setup_context(node, args, output)
         return output
+
+    @classmethod
+    def _with_defaults(
+        cls, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What ``setup_context`` is told, and ``backward`` has a gradient for: every argument of ``forward``."""
+        if cls.setup_context is Function.setup_context:
+            return args, kwargs
+        bound = _signature_of(cls.forward).bind(*args, **kwargs)
+        bound.apply_defaults()
+        return bound.args, bound.kwargs
+
+
+@functools.cache
+def _signature_of(function: Callable[..., Any]) -> inspect.Signature:
+    return inspect.signature(function)
 
 
 def _as_tuple(output: Any) -> tuple[Any, ...]:

@@ -11,8 +11,8 @@ from ..autograd.grad_mode import no_grad
 from ..dtypes import int64
 from ..number_limits import finfo
 from ..ops.functions.activations import softplus
-from ..ops.functions.factories import arange
 from ..ops.functions.losses import binary_cross_entropy_with_logits
+from ..ops.functions.ranges import arange
 from ..ops.functions.sampling import multinomial, rand
 from ..ops.functions.shaping import broadcast_shapes
 from .distribution import Distribution, broadcast, divergence

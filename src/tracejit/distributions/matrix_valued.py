@@ -8,8 +8,8 @@ from typing import Any
 
 from ..autograd.grad_mode import no_grad
 from ..number_limits import finfo
-from ..ops.functions.factories import arange
 from ..ops.functions.linear_algebra import inverse, slogdet
+from ..ops.functions.ranges import arange
 from ..ops.functions.sampling import randn
 from ..ops.functions.shaping import broadcast_shapes
 from ..ops.functions.special_functions import mvlgamma

@@ -13,7 +13,7 @@ from ..autograd.grad_mode import no_grad
 from ..dtypes import float64
 from ..modes import MODES
 from ..ops.elementwise import where
-from ..ops.functions.factories import arange
+from ..ops.functions.ranges import arange
 from ..ops.functions.sampling import rand
 from ..ops.special_functions import igamma, igamma_inverse
 from ..tensor_make import as_tensor

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 from ...dtypes import bool_
 from ...errors import ArgumentValueError
 from ...ops.functions.common import as_type, shape_of, upcast
-from ...ops.functions.factories import arange, zeros
+from ...ops.functions.factories import zeros
 from ...ops.functions.matrices import matmul
+from ...ops.functions.ranges import arange
 from ...ops.functions.softmax import softmax
 
 __all__ = [

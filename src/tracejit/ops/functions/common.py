@@ -75,7 +75,7 @@ _FACTORIES = frozenset(
         f"{_PACKAGE}/signal/windows.py",
         *(
             str(_HERE / f"{name}.py")
-            for name in ("common", "factories", "sampling", "triangles", "window_shapes")
+            for name in ("common", "factories", "ranges", "sampling", "triangles", "window_shapes")
         ),
     ]
 )

@@ -10,7 +10,7 @@ from .. import indexing as ix
 from .. import movement as m
 from ..table import FUNCTIONS, METHODS, function
 from .common import Tensor, check_tensor, shape_of
-from .factories import arange
+from .ranges import arange
 
 #: Functions and methods that return views: a tensor they take and their arguments in an example.
 _VIEWS = {

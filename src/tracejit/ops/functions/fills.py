@@ -81,6 +81,8 @@ def random_(
 ) -> Tensor:
     """Overwrite ``self`` with integers in [from, to), or as far as its dtype holds them exactly.
 
+    Raises ``RuntimeError`` for none, and for integers beyond those of the dtype.
+
     >>> import tracejit as tj
     >>> bool((tj.empty(100).random_(3) < 3).all())
     True
@@ -91,6 +93,11 @@ def random_(
         raise RuntimeError(
             f"random_ expects 'from' to be less than 'to', but got from={low} >= to={limit}"
         )
+    if not self.dtype.is_floating_point:
+        least = -_exact_limit(self.dtype) if self.dtype.is_signed else 0
+        for name, value in (("from", low), ("to - 1", limit - 1)):
+            if not least <= value < _exact_limit(self.dtype):
+                raise RuntimeError(f"{name} is out of bounds for {self.dtype.name}")
     drawn = draw_integers(shape_of(self), low, limit, self.dtype, generator, self)
     return self._assign(drawn)
 

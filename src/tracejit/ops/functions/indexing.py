@@ -182,6 +182,8 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """``gather`` with ``indices`` broadcast against ``input``.
 
+    Raises ``RuntimeError`` where those have another number of dimensions.
+
     >>> import tracejit as tj
     >>> tj.take_along_dim(tj.tensor([[1, 2], [3, 4]]), tj.tensor([[1]]), dim=1)
     tensor([[2],
@@ -190,6 +192,11 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     if dim is None:
         flat = m.reshape(input, shape=(input.spec.numel,))
         return ix.gather(flat, m.reshape(indices, shape=(indices.spec.numel,)), dim=0)
+    if input.ndim != indices.ndim:
+        raise ShapeError(
+            "tracejit.take_along_dim(): input and indices should have the same number of dimensions, "
+            f"but got {input.ndim} dimensions for input, and {indices.ndim} dimensions for indices"
+        )
     d = dim_of(dim, input)
     extent = shape_of(input)[d] if input.ndim else 1
     indices = e.where(c.lt(indices, 0), e.add(indices, extent), indices)

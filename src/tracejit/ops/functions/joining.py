@@ -153,7 +153,7 @@ def hstack(tensors: Tensors) -> Tensor:
     >>> tj.hstack([tj.tensor([1]), tj.tensor([2, 3])])
     tensor([1, 2, 3])
     """
-    xs = _some("hstack", [atleast(x, 1) for x in tensors])
+    xs = [atleast(x, 1) for x in _listed("hstack", tensors)]
     return cat(xs, 0 if xs[0].ndim == 1 else 1)
 
 
@@ -166,7 +166,7 @@ def vstack(tensors: Tensors) -> Tensor:
     tensor([[1, 2],
             [3, 4]])
     """
-    return cat(_some("vstack", [atleast(x, 2) for x in tensors]), 0)
+    return cat([atleast(x, 2) for x in _listed("vstack", tensors)], 0)
 
 
 @function(method=False)
@@ -177,7 +177,7 @@ def dstack(tensors: Tensors) -> Tensor:
     >>> tj.dstack([tj.tensor([1]), tj.tensor([2])])
     tensor([[[1, 2]]])
     """
-    return cat(_some("dstack", [atleast(x, 3) for x in tensors]), 2)
+    return cat([atleast(x, 3) for x in _listed("dstack", tensors)], 2)
 
 
 @function(method=False)
@@ -189,8 +189,11 @@ def column_stack(tensors: Tensors) -> Tensor:
     tensor([[1, 3],
             [2, 4]])
     """
-    columns = [m.reshape(x, shape=(x.spec.numel, 1)) if x.ndim < 2 else x for x in tensors]
-    return cat(_some("column_stack", columns), 1)
+    columns = [
+        m.reshape(x, shape=(x.spec.numel, 1)) if x.ndim < 2 else x
+        for x in _listed("column_stack", tensors)
+    ]
+    return cat(columns, 1)
 
 
 @function(steady=True)

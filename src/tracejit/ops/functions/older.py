@@ -16,10 +16,11 @@ from ..contraction import transposed
 from ..special_functions import poisson_quantile
 from ..table import FUNCTIONS, METHODS, function
 from .common import Number, Tensor, as_type, check_tensor, dim_of, is_tensor, place_of, shape_of
-from .factories import arange, made
+from .factories import made
 from .linear_algebra import svd as linalg_svd
 from .matrix_norms import vander as powers
 from .norms import vector_norm
+from .ranges import arange
 from .sampling import draw_uniform
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import dtypes
-from ...errors import ArgumentError, DtypeError, ShapeError
+from ...errors import ArgumentError, ArgumentValueError, DtypeError, ShapeError
 from .. import elementwise as e
 from .. import indexing as ix
 from .. import movement as m
@@ -326,11 +326,17 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     """Positions in a flattened tensor of ``shape`` as one tensor of positions per dimension.
 
+    Raises ``TypeError`` for positions that are not whole, ``ValueError`` for a negative extent.
+
     >>> import tracejit as tj
     >>> tj.unravel_index(tj.tensor([1, 5]), (2, 3))
     (tensor([0, 1]), tensor([1, 2]))
     """
+    if indices.dtype.is_differentiable or indices.dtype is dtypes.bool_:
+        raise ArgumentError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
     sizes = shapes.size_arguments((shape,))
+    if any(n < 0 for n in sizes):
+        raise ArgumentValueError(f"'shape' cannot have negative values, but got {tuple(sizes)}")
     found = []
     indices = as_type(indices, dtypes.int64)
     for extent in reversed(sizes):

@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import dtypes
 from ...dtypes import DType, uint8
-from ...errors import DtypeError
+from ...errors import ArgumentError, DtypeError
 from .. import comparison as c
 from .. import elementwise as e
 from .. import movement as m
@@ -87,10 +87,14 @@ def prod(
 ) -> Tensor:
     """The product over ``dim`` (all dimensions by default); int64 for bools and integers.
 
+    Raises ``TypeError`` for several dimensions.
+
     >>> import tracejit as tj
     >>> tj.prod(tj.tensor([2, 3, 4]))
     tensor(24)
     """
+    if isinstance(dim, (tuple, list)):
+        raise ArgumentError(f"prod(): argument 'dim' must be int, not {type(dim).__name__}")
     narrow = None if dtype is None else dtypes.as_dtype(dtype)
     x = input if narrow is None else as_type(input, narrow)
     result = r.prod(x, dims=dims_of(dim, x), keepdim=keepdim)

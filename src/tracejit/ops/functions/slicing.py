@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...errors import ShapeError
+from ...errors import ArgumentError, ShapeError
 from ...sizes import largest
 from .. import elementwise as e
 from .. import movement as m
@@ -128,12 +128,14 @@ def matrix_diagonal(
 
 @function(steady=True)
 def flip(input: Tensor, *args: Any, dims: Any = None) -> Tensor:
-    """``input`` reversed along ``dims`` (a copy).
+    """``input`` reversed along ``dims`` (a copy). Raises ``TypeError`` when nothing is said about them.
 
     >>> import tracejit as tj
     >>> tj.flip(tj.tensor([1, 2, 3]), (0,))
     tensor([3, 2, 1])
     """
+    if dims is None and not args:
+        raise ArgumentError('flip() missing 1 required positional argument: "dims"')
     wanted = shapes.size_arguments(args if dims is None else (dims,))
     return e.clone(flipped(input, shapes.normalize_dims(wanted, input.ndim) if wanted else ()))
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...errors import ShapeError
+from ...dtypes import int64
+from ...errors import DtypeError, ShapeError
 from ...sizes import smallest
 from .. import shapes
 from ..overlaps import are_pieces
@@ -129,6 +130,8 @@ def tensor_split(
 ) -> tuple[Tensor, ...]:
     """Views cut at the listed positions, or into a number of nearly equal sections.
 
+    Raises ``RuntimeError`` for positions in a tensor that is not of int64.
+
     >>> import tracejit as tj
     >>> tj.tensor_split(tj.arange(5), 2)
     (tensor([0, 1, 2]), tensor([3, 4]))
@@ -139,6 +142,11 @@ def tensor_split(
     for given in (indices, sections):
         indices_or_sections = given if indices_or_sections is None else indices_or_sections
     if is_tensor(indices_or_sections):
+        if indices_or_sections.dtype is not int64:
+            raise DtypeError(
+                "tensor_split expected tensor_indices_or_sections to have dtype of long, but got "
+                f"{indices_or_sections.dtype.title}"
+            )
         indices_or_sections = indices_or_sections.tolist()
     if isinstance(indices_or_sections, int):
         n = indices_or_sections

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -371,10 +372,18 @@ def _moved(x: Tensor, d: int) -> Tensor:
 def histc(input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0) -> Tensor:
     """How many elements lie in each of ``bins`` equal intervals of [min, max] (of the data by default).
 
+    Raises ``RuntimeError`` without bins, and for bounds that are not finite or cross.
+
     >>> import tracejit as tj
     >>> tj.histc(tj.tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3)
     tensor([0., 2., 1., 0.])
     """
+    if bins <= 0:
+        raise RuntimeError(f"tracejit.histc: bins must be > 0, but got {bins}")
+    if not (math.isfinite(min) and math.isfinite(max)):
+        raise RuntimeError(f"tracejit.histc: range of [{min}, {max}] is not finite")
+    if min > max:
+        raise RuntimeError("tracejit.histc: max must be larger than min")
     x = upcast(m.reshape(input, shape=(input.spec.numel,)))
     low, high = (constant(v, x.spec.dtype) for v in (min, max))
     if min == max:
