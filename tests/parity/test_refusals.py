@@ -41,6 +41,7 @@ CALLS = {
     "numbers beyond the truth": "t.ones(2, dtype=t.bool).random_(0, 3)",
     "complex numbers in a row of real ones": "t.linspace(0, 1j, 3, dtype=t.float32)",
     "a sequence of modules less than once": "t.nn.Sequential(t.nn.ReLU()) * 0",
+    "vectors for several targets": "f.cosine_embedding_loss(x[0], x[0], t.ones(1))",
     "the bits of a floating point number": "~x",
     "infinity told in numbers": "t.isposinf(x, out=t.zeros(2, 3))",
     "powers in half of their precision": "t.float_power(x, 2, out=t.zeros(2, 3))",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Self
+from typing import Any, Self, SupportsIndex
 
 from ..questions import typename
 from ..tensor import Tensor
@@ -66,7 +67,8 @@ class ParameterList(Module):
         if values is not None:
             self.extend(values)
 
-    def _key(self, index: int) -> str:
+    def _key(self, index: SupportsIndex) -> str:
+        index = operator.index(index)
         if not -self._size <= index < self._size:
             raise IndexError(f"index {index} is out of range")
         return str(index % self._size)

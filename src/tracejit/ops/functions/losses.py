@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ...dtypes import get_default_dtype, promote_types
-from ...errors import ArgumentValueError, DtypeError
+from ...errors import ArgumentValueError, DtypeError, ShapeError
 from .. import comparison as c
 from .. import elementwise as e
 from .. import limits, shapes
@@ -363,6 +363,8 @@ def cosine_embedding_loss(
         kind = get_default_dtype()
     if target.ndim > 1:
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+    if any(x.ndim != target.ndim + 1 for x in (input1, input2)):
+        raise ShapeError(f"{target.ndim}D target tensor expects {target.ndim + 1}D input tensors")
     cosine = cosine_similarity(as_type(input1, kind), as_type(input2, kind), -1)
     apart = e.where(c.eq(target, -1), limits.clamp_min(cosine - margin, 0.0), 0.0)
     loss = e.where(c.eq(target, 1), 1.0 - cosine, apart)
