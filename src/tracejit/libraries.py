@@ -65,6 +65,10 @@ class EinopsOperations:
 
     def reduce(self, x: Tensor, operation: str, axes: Sequence[int]) -> Any:
         """The sum, mean, product, least or greatest of the elements along ``axes``, or whether any or all are true."""
+        if operation == "prod":  # which takes one dimension at a time
+            for axis in sorted((axis % x.ndim for axis in axes), reverse=True):
+                x = x.prod(dim=axis)
+            return x
         method = {"min": "amin", "max": "amax"}.get(operation, operation)
         return getattr(x, method)(dim=tuple(axes))
 

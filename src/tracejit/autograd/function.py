@@ -271,7 +271,7 @@ class Function:
         return bound.args, bound.kwargs
 
 
-@functools.cache
+@functools.lru_cache(maxsize=128)  # functions made in functions are let go again
 def _signature_of(function: Callable[..., Any]) -> inspect.Signature:
     return inspect.signature(function)
 
