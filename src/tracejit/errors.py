@@ -9,6 +9,7 @@ from __future__ import annotations
 import linecache
 import os
 import sys
+import warnings
 from pathlib import Path
 from types import FrameType
 
@@ -60,6 +61,11 @@ def user_depth() -> int:
     while frame.f_back is not None and frame is not user:
         frame, depth = frame.f_back, depth + 1
     return depth
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """A warning at the user's line."""
+    warnings.warn(message, category, stacklevel=user_depth())
 
 
 def user_line() -> str:
@@ -121,6 +127,10 @@ class DeviceError(TracejitError, RuntimeError):
 
 class OutOfMemoryError(DeviceError):
     """A device has not enough memory left."""
+
+
+class HostMemoryError(TracejitError, RuntimeError, MemoryError):
+    """The system has not enough memory left, or no tensor may be so large."""
 
 
 class AutogradError(TracejitError, RuntimeError):

@@ -12,10 +12,8 @@ from functools import cache, wraps
 from types import FunctionType
 from typing import Any, NamedTuple
 
-from ..errors import AutogradError, DtypeError
-from ..modes import MODES
+from .given_results import put, refuse_alike, told_by
 from .op import Op
-from .overlaps import refuse_overlap
 from .tensors_only import refuse_others, strict
 
 #: Other names of arguments, as NumPy has them.
@@ -29,16 +27,6 @@ _OTHER_NAMES = {
 }
 #: Arguments of factories that the functions themselves need not know: there is one layout; what is made is pinned then.
 _OF_FACTORIES = ("layout", "pin_memory", "names")
-
-
-#: Functions whose ``out`` keeps its shape where it has as many elements.
-_RANGES = frozenset({"arange", "linspace", "logspace", "range"})
-#: Functions whose ``out`` has the dtype of the result; others convert.
-_EXACT = frozenset(
-    """addbmm addmm aminmax argmax argmin baddbmm bmm complex cummax cummin dot float_power frexp gather index_select
-    isneginf isposinf kthvalue log_softmax masked_select matmul max min median mm multinomial mv nonzero nonzero_static
-    softmax sort take topk where""".split()  # noqa: SIM905
-)
 
 
 class _Keywords(NamedTuple):
@@ -160,38 +148,9 @@ def _translated(
     if out is None:
         result = target(*args, **kwargs)
         return _pinned(result) if dropped.get("pin_memory") else result
-    if known.makes and kwargs.get("dtype") is None and not isinstance(out, (tuple, list)):
-        kwargs["dtype"] = out.dtype
-    refuse_alike(out, args)
-    return put(target.__name__, out, target(*args, **kwargs))
-
-
-def refuse_alike(out: Any, operands: Sequence[Any]) -> None:
-    """Refuse an ``out`` that shares a part of its memory with an operand of its shape, element by element."""
-    if not isinstance(out, (tuple, list)):
-        refuse_overlap(out, [x for x in operands if getattr(x, "shape", None) == out.shape])
-
-
-def put(name: str, out: Any, result: Any) -> Any:
-    """Write the result of the function ``name`` to the tensor ``out``, or several to several; and return ``out``."""
-    if isinstance(out, (tuple, list)):
-        written = [put(name, one, value) for one, value in zip(out, result, strict=True)]
-        return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
-    if name in _EXACT and out.dtype is not result.dtype:
-        raise DtypeError(
-            f"Expected out tensor to have dtype {result.dtype.name}, but got {out.dtype.name} instead"
-        )
-    if result.requires_grad or (MODES.grad and out.requires_grad):
-        raise AutogradError(
-            f"{name}(): functions with out=... arguments don't support automatic differentiation, "
-            "but one of the arguments requires grad."
-        )
-    if result.dtype.rank > out.dtype.rank:
-        raise DtypeError(
-            f"result type {result.dtype.title} can't be cast to the desired output type {out.dtype.title}"
-        )
-    if name in _RANGES and out.numel() == result.numel():  # which fill a tensor of any shape
-        return out.copy_(result.reshape(out.shape))
-    if out.shape != result.shape:
-        out.resize_(result.shape)
-    return out.copy_(result)
+    name = target.__name__
+    refuse_alike(name, out, (*args, *kwargs.values()))
+    dtype = told_by(name, known.makes, out, kwargs)
+    if dtype is not None:
+        kwargs["dtype"] = dtype
+    return put(name, out, target(*args, **kwargs))

@@ -110,10 +110,10 @@ class Op:
 
     def _into(self, operands: tuple[Any, ...], out: Any, **attributes: Any) -> Any:
         """The result in the tensor ``out``."""
-        from .keywords import put, refuse_alike
+        from .given_results import put, refuse_alike
 
         if out is not None:
-            refuse_alike(out, operands)
+            refuse_alike(self.name, out, (*operands, *attributes.values()))
         result = self(*operands, **attributes)
         return result if out is None else put(self.name, out, result)
 

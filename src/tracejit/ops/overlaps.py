@@ -25,10 +25,37 @@ def refuse_overlap(target: Any, operands: Iterable[Any]) -> None:
         if operand is target or getattr(operand, "_writes", None) is not target._writes:
             continue
         if _partly(target.array, operand.array):
-            raise RuntimeError(
-                "unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
-                "single memory location. Please clone() the tensor before performing the operation."
-            )
+            raise RuntimeError(_SHARED)
+
+
+_SHARED = (
+    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+    "location. Please clone() the tensor before performing the operation."
+)
+
+
+def refuse_shared(target: Any, operands: Iterable[Any]) -> None:
+    """Refuse to write to ``target`` where an operand lies in its memory, be it in the very same elements.
+
+    Raises ``RuntimeError``, also where an element of ``target`` stands for several.
+
+    >>> import tracejit as tj
+    >>> x = tj.arange(4.0)
+    >>> tj.take(x, tj.tensor([3, 2, 1, 0]), out=x)
+    Traceback (most recent call last):
+    RuntimeError: unsupported operation: some elements of the input tensor and the written-to tensor refer to ...
+    """
+    pairs = zip(target.stride(), target.shape, strict=True)
+    if any(step == 0 and n > 1 for step, n in pairs):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+            "location. Please clone() the tensor before performing the operation."
+        )
+    for operand in operands:
+        if operand._writes is target._writes and operand.numel() and target.numel():
+            (low, high), (start, end) = byte_bounds(target.array), byte_bounds(operand.array)
+            if low < end and start < high:
+                raise RuntimeError(_SHARED)
 
 
 def _partly(one: Any, other: Any) -> bool:
