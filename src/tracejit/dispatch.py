@@ -9,7 +9,7 @@ import numpy as np
 from .autograd.op_node import OpNode
 from .cuda.arrays import MODULES, device_index, on_device, placed
 from .dtypes import DType, float32, float64, get_default_dtype
-from .errors import ArgumentError, DeviceError
+from .errors import ArgumentError, DeviceError, HostMemoryError
 from .meta import ANY, META, MetaArray, is_meta, meta_array
 from .mirrored import Mirrored, mirrored
 from .modes import MODES
@@ -62,7 +62,7 @@ def apply(
     if MODULES or ANY[0] or (op.is_view and _mirrors(op, operands)):
         out, is_view = _elsewhere(op, operands, arrays, attributes)
     else:
-        out = Tensor._wrap(op.evaluate(arrays, attributes))
+        out = Tensor._wrap(_evaluated(op, arrays, attributes))
     if op.is_view and (is_view or _shows(op, out, arrays)):
         out._become_view(operands[0], op, attributes)
     elif modes.inference:
@@ -72,6 +72,18 @@ def apply(
     if recorder is not None:
         recorder.record(op, given or operands, attributes, out, given is not None)
     return out
+
+
+def _evaluated(op: Op, arrays: list[Any], attributes: dict[str, Any]) -> Any:
+    """What the op gives; ``RuntimeError`` where there is no memory for it, which NumPy says with other classes."""
+    try:
+        return op.evaluate(arrays, attributes)
+    except (MemoryError, ValueError) as error:
+        text = str(error)
+        vast = text.startswith(("array is too big", "Maximum allowed"))
+        if isinstance(error, MemoryError) or vast:
+            raise HostMemoryError(f"{op.name}: {text}") from error
+        raise
 
 
 def _otherwise(

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import ArgumentError, DimensionError, ShapeError
+import numpy as np
+
+from ..errors import ArgumentError, DimensionError, HostMemoryError, ShapeError
 from ..extents import is_symbolic
 from ..types import Shape
 
@@ -85,6 +87,23 @@ def numel(shape: Sequence[int]) -> int:
     for extent in shape:
         count *= extent
     return count
+
+
+def refuse_vast(shape: Sequence[int], itemsize: int) -> None:
+    """Raise ``RuntimeError`` where there is no memory for a result whose positions would be listed first.
+
+    >>> refuse_vast((2, 3), 4)
+    """
+    if any(map(is_symbolic, shape)):
+        return
+    size = numel(shape) * itemsize
+    if size >= 1 << 63:
+        raise ShapeError(f"Storage size calculation overflowed with sizes={list(shape)}")
+    if size >> 32:
+        try:
+            np.empty(size, np.uint8)
+        except MemoryError as error:
+            raise HostMemoryError(f"cannot allocate {size:,} bytes for a tensor") from error
 
 
 def resolve_size(shape: Sequence[int], count: int) -> Shape:

@@ -18,7 +18,7 @@ from .. import movement as m
 from .. import reduction as r
 from .. import source as s
 from ..resampling import mix_along
-from ..shapes import numel
+from ..shapes import numel, refuse_vast
 from ..table import function
 from ..windows import Windows
 from .common import Tensor, as_type, check_tensor, constant, require_float, shape_of, upcast
@@ -48,6 +48,7 @@ def _sizes(name: str, output_size: Any, x: Tensor) -> Shape:
         raise ShapeError(
             f"{name}: elements of output_size must be greater than or equal to 0 but received {size}"
         )
+    refuse_vast((*shape_of(x)[:2], *size), x.dtype.itemsize)
     for d, n in enumerate(own):
         if n == 0:
             raise ShapeError(

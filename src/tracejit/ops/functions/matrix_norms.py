@@ -11,6 +11,7 @@ from ...errors import ShapeError
 from .. import elementwise as e
 from .. import movement as m
 from .. import reduction as r
+from .. import shapes
 from ..precision import given_precision, lower_precision
 from ..table import function
 from .common import Number, Tensor, as_type, conjugated, constant, dim_of, shape_of
@@ -196,6 +197,7 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     count = shape_of(x)[-1] if N is None else N
     if not count:
         return constant(0, x.dtype, (*shape_of(x), 0))
+    shapes.refuse_vast((*shape_of(x), count), x.dtype.itemsize)
     powers = [e.add(e.mul(x, 0), 1)]
     for _ in range(count - 1):
         powers.append(e.mul(powers[-1], x))

@@ -10,6 +10,7 @@ from ...errors import ShapeError
 from .. import comparison as c
 from .. import elementwise as e
 from .. import movement as m
+from .. import shapes
 from .. import source as s
 from ..table import function
 from .common import Tensor, as_type, dim_of, shape_of
@@ -79,6 +80,15 @@ def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     return _triangle(input, c.le, diagonal)
 
 
+def _count_below(row: int, col: int, offset: int) -> int:
+    """How many elements of a matrix lie on and below a diagonal."""
+
+    def first_rows(n: int) -> int:  # of a matrix whose first one has one such element
+        return 0 if n <= 0 else n * (n + 1) // 2 if n <= col else col * (2 * n + 1 - col) // 2
+
+    return first_rows(offset + row) - first_rows(offset)
+
+
 def _indices(keep: Callable[[int, int], bool], row: int, col: int) -> Tensor:
     found = [(i, j) for i in range(row) for j in range(col) if keep(i, j)]
     values = tuple(i for i, _ in found) + tuple(j for _, j in found)
@@ -96,6 +106,7 @@ def tril_indices(
     tensor([[0, 1, 1],
             [0, 0, 1]])
     """
+    shapes.refuse_vast((2, _count_below(row, col, offset)), 8)
     found = _indices(lambda i, j: j - i <= offset, row, col)
     return made(as_type(found, dtypes.as_dtype(dtype)), False, device)
 
@@ -111,6 +122,7 @@ def triu_indices(
     tensor([[0, 0, 1],
             [0, 1, 1]])
     """
+    shapes.refuse_vast((2, row * col - _count_below(row, col, offset - 1)), 8)
     found = _indices(lambda i, j: j - i >= offset, row, col)
     return made(as_type(found, dtypes.as_dtype(dtype)), False, device)
 
