@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .autograd import backward as run_backward
 from .autograd.handle import RemovableHandle, registry
 from .autograd.node import next_number
-from .errors import ArgumentError, AutogradError, user_line
+from .errors import ArgumentError, AutogradError, user_line, warn
 from .mirrored import Mirrored
 from .modes import MODES
 from .retired import retire
@@ -141,6 +141,13 @@ class AutogradMethods(TensorCore):
             plain = gradient is None and inputs is None and not create_graph and not retain_graph
             if plain and node.into_leaves(this):
                 return
+        if create_graph:
+            warn(
+                "Using backward() with create_graph=True will create a reference cycle between the parameter and its "
+                "gradient which can cause a memory leak. We recommend using autograd.grad when creating the graph to "
+                "avoid this. If you have to use this function, make sure to reset the .grad fields of your parameters "
+                "to None after use to break the cycle and avoid the leak."
+            )
         run_backward(this, gradient, retain_graph, create_graph, inputs=inputs)
 
     def retain_grad(self) -> None:

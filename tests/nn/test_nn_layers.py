@@ -378,6 +378,7 @@ def test_huber_refuses_a_delta():
         nn.HuberLoss(delta=0.0)
 
 
+@pytest.mark.filterwarnings("ignore:dropout2d. Received a 3D input")
 @pytest.mark.parametrize("name", ["dropout", "dropout1d", "dropout2d", "alpha_dropout"])
 def test_dropout_of_nothing_is_the_input(name):
     x = tj.ones(2, 3, 4, requires_grad=True) * 2
@@ -387,6 +388,7 @@ def test_dropout_of_nothing_is_the_input(name):
     assert int(x._version) == 0
 
 
+@pytest.mark.filterwarnings("ignore:dropout2d. Received a 3D input")
 def test_dropout_in_place_writes_its_input():
     for drop in (nn.functional.dropout, nn.functional.dropout1d, nn.functional.dropout2d):
         x = tj.ones(1, 64, 2)

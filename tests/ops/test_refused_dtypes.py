@@ -44,12 +44,14 @@ REFUSED: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:reduction. 'mean' divides")
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_has_no_meaning_is_refused(name: str) -> None:
     with pytest.raises(RuntimeError):
         REFUSED[name]()
 
 
+@pytest.mark.filterwarnings("ignore:Using a target size")
 @pytest.mark.parametrize("loss", [F.mse_loss, F.l1_loss, F.smooth_l1_loss])
 def test_losses_count_numbers_as_tensors_like_any_others(loss: Callable[..., Any]) -> None:
     half = tj.tensor([1.0, 2.0]).half()

@@ -115,6 +115,7 @@ def test_threads():
         tj.set_num_threads(0)
 
 
+@pytest.mark.filterwarnings("ignore:size_average and reduce args")
 def test_losses_take_the_old_flags_where_pytorch_has_them():
     x, t = tj.tensor([1.0, 2.0]), tj.zeros(2)
     assert nn.MSELoss(size_average=False)(x, t).item() == 5.0

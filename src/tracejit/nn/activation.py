@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..dtypes import DType
+from ..errors import warn
 from . import functional as F
 from . import init
 from .linear import empty_parameter
@@ -167,11 +168,28 @@ class CELU(ELU):
         return F.celu(input, self.alpha)
 
 
+def _renamed(old: str, given: float | None, new: str, value: float) -> float:
+    """What an argument says under the name that it had, with a warning; else under its own."""
+    if given is None:
+        return value
+    warn(f"keyword argument `{old}` is deprecated and renamed to `{new}`", FutureWarning)
+    return given
+
+
 class Hardtanh(_InPlace):
     """x clamped to [min_val, max_val]; ``ValueError`` unless min_val < max_val."""
 
-    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
+    def __init__(
+        self,
+        min_val: float = -1.0,
+        max_val: float = 1.0,
+        inplace: bool = False,
+        min_value: float | None = None,
+        max_value: float | None = None,
+    ) -> None:
         super().__init__(inplace)
+        min_val = _renamed("min_value", min_value, "min_val", min_val)
+        max_val = _renamed("max_value", max_value, "max_val", max_val)
         if not max_val > min_val:
             raise ValueError(f"Hardtanh: max_val {max_val} must be above min_val {min_val}")
         self.min_val = min_val

@@ -22,35 +22,22 @@ class _NamedDropout(Dropout):
         return input._assign(result) if self.inplace and self.training else result
 
 
-class _ChannelDropout(_NamedDropout):
-    """Channels are dimension 1, or 0 without a batch."""
-
-    rank: ClassVar[int]
-
-    def forward(self, input: Any) -> Any:
-        """The input with whole channels dropped while training."""
-        if input.ndim == self.rank + 1:
-            result = getattr(F, self.function)(input.unsqueeze(0), self.p, self.training).squeeze(0)
-            return input._assign(result) if self.inplace and self.training else result
-        return super().forward(input)
-
-
-class Dropout1d(_ChannelDropout):
+class Dropout1d(_NamedDropout):
     """Zeroes whole channels of (N, C, L) or (C, L) with probability ``p`` while training."""
 
-    function, rank = "dropout1d", 1
+    function = "dropout1d"
 
 
-class Dropout2d(_ChannelDropout):
-    """Zeroes whole channels of (N, C, H, W) or (C, H, W) with probability ``p`` while training."""
+class Dropout2d(_NamedDropout):
+    """Zeroes whole channels of (N, C, H, W) or (N, C, L) with probability ``p`` while training."""
 
-    function, rank = "dropout2d", 2
+    function = "dropout2d"
 
 
-class Dropout3d(_ChannelDropout):
+class Dropout3d(_NamedDropout):
     """Zeroes whole channels of (N, C, D, H, W) or (C, D, H, W) with probability ``p`` while training."""
 
-    function, rank = "dropout3d", 3
+    function = "dropout3d"
 
 
 class AlphaDropout(_NamedDropout):

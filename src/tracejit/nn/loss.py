@@ -6,7 +6,7 @@ import math
 import warnings
 from typing import Any
 
-from ..ops.functions.losses import old_reduction
+from ..ops.functions.loss_reductions import old_reduction
 from . import functional as F
 from .linear import Linear
 from .module import Module

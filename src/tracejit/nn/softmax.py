@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..ops.functions.softmax import dim_left_out, implicit_dim
 from . import functional as F
 from .module import Module
 
@@ -32,7 +33,7 @@ class Softmax(_AlongDim):
 
     def forward(self, input: Any) -> Any:
         """softmax(x)."""
-        return F.softmax(input, dim=_dim(self.dim, input))
+        return F.softmax(input, dim=_dim(self.dim, input, "softmax"))
 
 
 class LogSoftmax(_AlongDim):
@@ -40,7 +41,7 @@ class LogSoftmax(_AlongDim):
 
     def forward(self, input: Any) -> Any:
         """log_softmax(x)."""
-        return F.log_softmax(input, dim=_dim(self.dim, input))
+        return F.log_softmax(input, dim=_dim(self.dim, input, "log_softmax"))
 
 
 class Softmin(_AlongDim):
@@ -48,7 +49,7 @@ class Softmin(_AlongDim):
 
     def forward(self, input: Any) -> Any:
         """softmin(x)."""
-        return F.softmax(-input, dim=_dim(self.dim, input))
+        return F.softmax(-input, dim=_dim(self.dim, input, "softmin"))
 
 
 class Softmax2d(Module):
@@ -61,8 +62,8 @@ class Softmax2d(Module):
         return F.softmax(input, dim=-3)
 
 
-def _dim(dim: int | None, input: Any) -> int:
-    """PyTorch's implicit dimension: 0 for 0, 1 and 3 dimensions, else 1."""
-    if dim is not None:
-        return dim
-    return 0 if input.ndim in (0, 1, 3) else 1
+def _dim(dim: int | None, input: Any, name: str) -> int:
+    """``dim``, or PyTorch's implicit dimension, with a warning."""
+    if dim is None:
+        dim_left_out(name)
+    return implicit_dim(dim, input)

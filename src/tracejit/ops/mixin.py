@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 import numpy as np
 
 from ..dtypes import DType
-from ..errors import ArgumentError, ShapeError
+from ..errors import ArgumentError, ShapeError, warn
 from ..types import TensorType
 from . import elementwise as e
 from .comparison import bitwise_not
@@ -53,6 +53,17 @@ def _write_part(whole: Any, name: str, value: Any) -> None:
 
 def _is_numpy_scalar(value: Any) -> bool:
     return isinstance(value, np.generic)  # arrays call back, by their functions
+
+
+def _warn_of_turning(rank: int) -> None:
+    if rank:
+        warn(
+            "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will "
+            "throw an error in a future release. Consider `x.mT` to transpose batches of matrices or "
+            "`x.permute(*range(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor."
+        )
+    else:
+        warn("Tensor.T is deprecated on 0-D tensors. This function is the identity in these cases.")
 
 
 class OperatorMixin:
@@ -131,7 +142,9 @@ class OperatorMixin:
 
     @property
     def T(self) -> Any:  # noqa: N802
-        """The dimensions in reverse order."""
+        """The dimensions in reverse order; with a warning unless there are two."""
+        if self.ndim != 2:
+            _warn_of_turning(self.ndim)
         return permute(self, dims=tuple(range(self.ndim))[::-1])
 
     @property

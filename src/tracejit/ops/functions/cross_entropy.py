@@ -12,10 +12,9 @@ from .. import elementwise as e
 from .. import indexing as ix
 from .. import movement as m
 from .. import reduction as r
-from ..precision import full_precision
 from ..table import function
 from .common import Tensor, as_type, shape_of
-from .losses import old_reduction, reduced
+from .loss_reductions import flags_seen, reduced, reduction_of
 from .normalization import linear
 from .softmax import log_softmax
 
@@ -62,7 +61,7 @@ def _weights(weight: Tensor | None, target: Tensor, valid: Tensor, like: Tensor)
     return e.where(valid, ix.take(weight, target, dim=0), 0.0)
 
 
-@function(method=False, within=full_precision, steady=True)
+@function(method=False, within=flags_seen, steady=True)
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -81,7 +80,7 @@ def nll_loss(
     >>> tj.nll_loss(tj.tensor([[-1.0, -2.0], [-3.0, -4.0]]), tj.tensor([0, 1]))
     tensor(2.5000)
     """
-    reduction = old_reduction(size_average, reduce, reduction)
+    reduction = reduction_of(size_average, reduce, reduction)
     return _picked(input, target, weight, ignore_index, reduction, e.chosen)
 
 
@@ -107,7 +106,7 @@ def _picked(
     return r.sum(loss, dims=dims, keepdim=False) / r.sum(weights, dims=dims, keepdim=False)
 
 
-@function(method=False, within=full_precision, steady=True)
+@function(method=False, within=flags_seen, steady=True)
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -127,7 +126,7 @@ def cross_entropy(
     >>> tj.cross_entropy(tj.tensor([[2.0, 0.0], [0.0, 0.0]]), tj.tensor([0, 1]))
     tensor(0.4100)
     """
-    reduction = old_reduction(size_average, reduce, reduction)
+    reduction = reduction_of(size_average, reduce, reduction)
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     if not input.ndim:

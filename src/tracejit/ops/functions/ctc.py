@@ -19,7 +19,7 @@ from ..table import function
 from .common import Tensor, as_type, check_tensor, constant, is_tensor, place_of, shape_of
 from .extremes import amax
 from .joining import cat
-from .losses import reduced
+from .loss_reductions import reduced
 from .reductions import any, mean, sum
 from .slicing import select
 from .statistics import cumsum

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ... import dtypes
-from ...errors import ArgumentValueError
+from ...errors import ArgumentValueError, warn
 from .. import comparison as c
 from .. import elementwise as e
 from .. import indexing as ix
+from .. import movement as m
 from .. import reduction as r
 from .. import transcendental as t
 from ..table import function
@@ -71,16 +72,47 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     return _dropped(input, shape_of(input), p, inplace) if training else input
 
 
+def _check_rank(name: str, rank: int) -> None:
+    """Say that a sample, or a batch of them, has another rank: images of no channels are taken, with a warning."""
+    spatial = int(name[-2])
+    taken = spatial + 1, spatial + 2
+    if spatial == 1 and rank not in taken:
+        raise RuntimeError(
+            f"dropout1d: Expected 2D or 3D input, but received a {rank}D input. Note that dropout1d exists to provide "
+            "channel-wise dropout on inputs with 1 spatial dimension, a channel dimension, and an optional batch "
+            "dimension (i.e. 2D or 3D inputs)."
+        )
+    if rank < 2:
+        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
+    if spatial == 2 and rank == 3:
+        warn(
+            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired "
+            "- input is interpreted as shape (N, C, L), where C is the channel dim. This behavior will change in a "
+            "future release to interpret the input as one without a batch dimension, i.e. shape (C, H, W). To maintain "
+            "the 1D channel-wise dropout behavior, please switch to using dropout1d instead."
+        )
+    if spatial > 1 and rank not in taken:
+        warn(
+            f"{name}: Received a {rank}-D input to {name}, which is deprecated and will result in an error in a "
+            "future release. To retain the behavior and silence this warning, please use dropout instead. Note that "
+            f"{name} exists to provide channel-wise dropout on inputs with {spatial} spatial dimensions, a channel "
+            "dimension, and an optional batch dimension."
+        )
+
+
 def _channel_dropout(name: str) -> Callable[..., Tensor]:
     def drop(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
         _check_probability(name, p)
+        _check_rank(name, input.ndim)
         if not training:
             return input
-        return _dropped(input, by_channel(input), p, inplace)
+        if name == "dropout2d" or input.ndim == int(name[-2]) + 2:
+            return _dropped(input, by_channel(input), p, inplace)
+        return _dropped(input, by_channel(m.unsqueeze(input, dims=(0,)))[1:], p, inplace)
 
     drop.__name__ = name
     drop.__doc__ = (
-        "Dropout of whole channels (dimensions 0 and 1).\n\n"
+        "Dropout of whole channels (dimension 1; 0 without a batch, which ``dropout2d`` always has).\n\n"
         f">>> import tracejit as tj\n>>> tj.{name}(tj.ones(1, 2, 3), training=False).sum()\ntensor(6.)\n"
     )
     return drop

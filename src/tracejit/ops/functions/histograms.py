@@ -11,13 +11,15 @@ from ...errors import ShapeError
 from .. import comparison as c
 from .. import elementwise as e
 from .. import indexing as ix
+from .. import limits
 from .. import movement as m
 from .. import ordering as o
 from .. import reduction as r
 from .. import source as s
 from ..promotion import UnsupportedDtypeError
 from ..table import function
-from .common import Tensor, as_type, constant, is_tensor, shape_of
+from .common import Number, Tensor, as_type, constant, is_tensor, shape_of, upcast
+from .value_checks import hold_everywhere
 
 
 class Histogram(NamedTuple):
@@ -141,19 +143,32 @@ def _element(x: Tensor, index: int) -> Tensor:
     return m.slice(x, starts=(index,), counts=(1,), steps=(1,))
 
 
+def _refuse_range(name: str, low: float, high: float) -> None:
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise RuntimeError(f"tracejit.{name}: range of [{low}, {high}] is not finite")
+    if low > high:
+        raise RuntimeError(f"tracejit.{name}: max must be larger than min")
+
+
+def _range_of(name: str, values: Tensor) -> tuple[Tensor, Tensor]:
+    """The smallest and the largest of a vector; ``RuntimeError`` where one is not finite."""
+    low, high = (pick(values, dims=(0,), keepdim=False) for pick in (r.amin, r.amax))
+    if not hold_everywhere(lambda: c.isfinite(low), lambda: c.isfinite(high), near=low):
+        raise RuntimeError(f"tracejit.{name}: the range of the data is not finite")
+    return low, high
+
+
 def _edges(name: str, values: Tensor, count: int, bounds: tuple[float, float] | None) -> Tensor:
     """``count + 1`` evenly spaced numbers, each computed from the nearer end, between bounds that are not equal."""
     if count <= 0:
         raise RuntimeError(f"{name}(): bins must be > 0, but got {count}")
-    if bounds is not None and not bounds[0] <= bounds[1]:
-        raise RuntimeError(f"{name}(): max must be larger than min")
+    if bounds is not None:
+        _refuse_range(name, *bounds)
     dtype = values.dtype
     if bounds is not None:
         low, high = (constant(float(bound), dtype) for bound in bounds)
     elif values.spec.numel:
-        low, high = (pick(values, dims=(0,), keepdim=False) for pick in (r.amin, r.amax))
-        if not bool(c.logical_and(c.isfinite(low), c.isfinite(high))):
-            raise RuntimeError(f"{name}(): the range of the data is not finite")
+        low, high = _range_of(name, values)
     else:
         low, high = constant(0.0, dtype), constant(1.0, dtype)
     same = c.eq(low, high)
@@ -176,3 +191,30 @@ def _dense(hist: Tensor, edges: Sequence[Tensor]) -> Tensor:
         across = tuple(count if i == axis else 1 for i in range(hist.ndim))
         found = e.div(found, m.reshape(e.sub(upper, lower), shape=across))
     return found
+
+
+@function()
+def histc(input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0) -> Tensor:
+    """How many elements lie in each of ``bins`` equal intervals of [min, max] (of the data by default).
+
+    Raises ``RuntimeError`` without bins, and for bounds (or data without bounds) that are not finite or cross.
+
+    >>> import tracejit as tj
+    >>> tj.histc(tj.tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3)
+    tensor([0., 2., 1., 0.])
+    """
+    if bins <= 0:
+        raise RuntimeError(f"tracejit.histc: bins must be > 0, but got {bins}")
+    _refuse_range("histc", min, max)
+    x = upcast(m.reshape(input, shape=(input.spec.numel,)))
+    low, high = (constant(v, x.spec.dtype) for v in (min, max))
+    if min == max:
+        if input.spec.numel:
+            low, high = _range_of("histc", x)
+        alone = c.eq(low, high)
+        low, high = e.where(alone, e.sub(low, 1), low), e.where(alone, e.add(high, 1), high)
+    inside = c.logical_and(c.ge(x, low), c.le(x, high))
+    place = e.floor(e.mul(e.div(e.sub(x, low), e.sub(high, low)), bins))
+    index = as_type(limits.clamp_between(e.where(inside, place, 0.0), 0, bins - 1), dtypes.int64)
+    zeros = constant(0, input.dtype, (bins,))
+    return ix.put(zeros, index, as_type(inside, input.dtype), dim=0, accumulate=True)

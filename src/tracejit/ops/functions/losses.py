@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
-from ...dtypes import get_default_dtype, promote_types
-from ...errors import ArgumentValueError, DtypeError, ShapeError
+from ...dtypes import get_default_dtype
+from ...errors import ArgumentValueError, DtypeError, ShapeError, warn
 from .. import comparison as c
 from .. import elementwise as e
 from .. import limits, shapes
@@ -14,7 +15,6 @@ from .. import movement as m
 from .. import reduction as r
 from .. import transcendental as t
 from ..precision import full_precision
-from ..promotion import UnsupportedDtypeError
 from ..table import function
 from .activations import logsigmoid
 from .common import (
@@ -27,133 +27,10 @@ from .common import (
     require_float,
     shape_of,
 )
+from .loss_reductions import check_reduction, flags_seen, old_reduction, reduced, reduction_of
 from .mathematics import xlogy
 from .norms import vector_norm
-from .reductions import mean as mean_of
-
-
-def old_reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
-    """PyTorch's deprecated flags."""
-    if size_average is None and reduce is None:
-        return reduction
-    if reduce is False:
-        return "none"
-    return "sum" if size_average is False else "mean"
-
-
-def check_reduction(reduction: str) -> None:
-    """``ValueError`` unless it is one of the three."""
-    if reduction not in ("mean", "sum", "none"):
-        raise ArgumentValueError(f"{reduction} is not a valid value for reduction")
-
-
-def reduced(loss: Tensor, reduction: str) -> Tensor:
-    """The mean, the sum, or the loss itself; ``ValueError`` for another ``reduction``."""
-    check_reduction(reduction)
-    if reduction == "mean":
-        return mean_of(loss)
-    if reduction == "sum":
-        return r.sum(loss, dims=tuple(range(loss.ndim)), keepdim=False)
-    return loss
-
-
-def _in_one_dtype(name: str, input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Both in the dtype that tensors of theirs have together: numbers as tensors count like any others here."""
-    dtype = promote_types(input.dtype, target.dtype)
-    if not dtype.is_floating_point:
-        raise UnsupportedDtypeError(f'"{name}" not implemented for {dtype.title!r}')
-    return as_type(input, dtype), as_type(target, dtype)
-
-
-@function(method=False, within=full_precision, steady=True)
-def mse_loss(
-    input: Tensor,
-    target: Tensor,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """``(input - target)**2``, averaged, summed or as it is.
-
-    >>> import tracejit as tj
-    >>> tj.mse_loss(tj.tensor([1.0, 2.0]), tj.tensor([1.0, 4.0]))
-    tensor(2.)
-    """
-    input, target = _in_one_dtype("mse_loss", input, target)
-    return reduced(e.square(input - target), old_reduction(size_average, reduce, reduction))
-
-
-@function(method=False, within=full_precision, steady=True)
-def l1_loss(
-    input: Tensor,
-    target: Tensor,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """``|input - target|``, averaged, summed or as it is.
-
-    >>> import tracejit as tj
-    >>> tj.l1_loss(tj.tensor([1.0, 2.0]), tj.tensor([1.0, 4.0]))
-    tensor(1.)
-    """
-    if input.dtype.is_floating_point and target.dtype.is_floating_point:
-        input, target = _in_one_dtype("l1_loss", input, target)
-    return reduced((input - target).abs(), old_reduction(size_average, reduce, reduction))
-
-
-@function(method=False, within=full_precision, steady=True)
-def smooth_l1_loss(
-    input: Tensor,
-    target: Tensor,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-    beta: float = 1.0,
-) -> Tensor:
-    """Squared below ``beta``, linear above: ``d**2 / (2 beta)`` or ``d - beta / 2``.
-
-    Raises ``RuntimeError`` for a negative ``beta``.
-
-    >>> import tracejit as tj
-    >>> tj.smooth_l1_loss(tj.tensor([0.0, 0.0]), tj.tensor([1.0, 3.0]))
-    tensor(1.5000)
-    """
-    if beta < 0:
-        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
-    reduction = old_reduction(size_average, reduce, reduction)
-    if beta == 0:
-        return l1_loss(input, target, reduction=reduction)
-    input, target = _in_one_dtype("smooth_l1_loss", input, target)
-    distance = e.abs(input - target)
-    far = c.ge(distance, beta)
-    near = e.square(e.where(far, 0.0, distance)) * (0.5 / beta)  # infinite ones have no part in it
-    return reduced(e.where(far, distance - 0.5 * beta, near), reduction)
-
-
-@function(method=False, within=full_precision, steady=True)
-def huber_loss(
-    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0
-) -> Tensor:
-    """``d**2 / 2`` below ``delta``, ``delta * (d - delta / 2)`` above.
-
-    Raises ``RuntimeError`` unless ``delta`` is positive.
-
-    >>> import tracejit as tj
-    >>> tj.huber_loss(tj.tensor([0.0, 0.0]), tj.tensor([1.0, 3.0]))
-    tensor(1.5000)
-    """
-    if delta <= 0:
-        raise RuntimeError("huber_loss does not support non-positive values for delta.")
-    require_float("huber_loss", input)
-    dtype = input.dtype
-    input, target = _in_one_dtype("huber_loss", input, target)
-    distance = e.abs(input - target)
-    far = c.gt(distance, delta)
-    near = e.square(e.where(far, 0.0, distance)) * 0.5  # infinite ones have no part in it
-    loss = e.where(far, (distance - 0.5 * delta) * delta, near)
-    return reduced(as_type(loss, dtype), reduction)
-
+from .value_checks import asked_before, hold_everywhere, is_share
 
 # --- classification -----------------------------------------------------------------------------
 
@@ -166,7 +43,21 @@ def _same_shape(name: str, input: Tensor, target: Tensor) -> None:
         )
 
 
-@function(method=False, within=full_precision, steady=True)
+def _all_are_shares(input: Tensor, target: Tensor, *_: Any, **__: Any) -> None:
+    """``RuntimeError`` unless all elements are between 0 and 1."""
+    _same_shape("binary_cross_entropy", input, target)
+    of_input, of_target = (lambda x=x: is_share(x) for x in (input, target))
+    if not hold_everywhere(of_input, of_target, near=input):
+        name = "target" if hold_everywhere(of_input, near=input) else "input"
+        raise RuntimeError(f"all elements of {name} should be between 0 and 1")
+
+
+def _of_probabilities(function: Callable[..., Any]) -> Callable[..., Any]:
+    """In full precision, after flags and elements were looked at."""
+    return flags_seen(asked_before(_all_are_shares)(function))
+
+
+@function(method=False, within=_of_probabilities, steady=True)
 def binary_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -177,13 +68,12 @@ def binary_cross_entropy(
 ) -> Tensor:
     """``-(y log p + (1 - y) log(1 - p))`` for probabilities; logarithms are at least -100.
 
-    Raises ``ValueError`` unless both have one shape.
+    Raises ``ValueError`` unless both have one shape, ``RuntimeError`` unless all elements are between 0 and 1.
 
     >>> import tracejit as tj
     >>> tj.binary_cross_entropy(tj.tensor([0.5, 0.5]), tj.tensor([0.0, 1.0]))
     tensor(0.6931)
     """
-    _same_shape("binary_cross_entropy", input, target)
     require_float("binary_cross_entropy", input)
     if target.dtype is not input.dtype:
         raise DtypeError(f"Found dtype {target.dtype.title} but expected {input.dtype.title}")
@@ -191,10 +81,10 @@ def binary_cross_entropy(
     no = limits.clamp_min(t.log1p(e.neg(input)), -100.0)
     loss = (target - 1.0) * no - target * yes
     loss = loss if weight is None else loss * weight
-    return reduced(loss, old_reduction(size_average, reduce, reduction))
+    return reduced(loss, reduction_of(size_average, reduce, reduction))
 
 
-@function(method=False, within=full_precision, steady=True)
+@function(method=False, within=flags_seen, steady=True)
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
@@ -223,10 +113,33 @@ def binary_cross_entropy_with_logits(
     log_weight = 1.0 if pos_weight is None else (pos_weight - 1.0) * target + 1.0
     loss = (1.0 - target) * input - log_weight * logsigmoid(input)
     loss = loss if weight is None else loss * weight
-    return reduced(loss, old_reduction(size_average, reduce, reduction))
+    return reduced(loss, reduction_of(size_average, reduce, reduction))
 
 
-@function(method=False, within=full_precision, steady=True)
+def _is_divergence(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    *_: Any,
+    **__: Any,
+) -> None:
+    """A warning of a mean that is not the divergence."""
+    if reduction_of(size_average, reduce, reduction) == "mean":
+        warn(
+            "reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' "
+            "divides only by the batch size, and aligns with the KL math definition. 'mean' will be changed to "
+            "behave the same as 'batchmean' in the next major release."
+        )
+
+
+def _of_divergence(function: Callable[..., Any]) -> Callable[..., Any]:
+    """In full precision, after flags and reduction were looked at."""
+    return asked_before(_is_divergence)(flags_seen(function))
+
+
+@function(method=False, within=_of_divergence, steady=True)
 def kl_div(
     input: Tensor,
     target: Tensor,
@@ -241,7 +154,7 @@ def kl_div(
     >>> tj.kl_div(tj.tensor([0.5]).log(), tj.tensor([1.0]), reduction="sum")
     tensor(0.6931)
     """
-    reduction = old_reduction(size_average, reduce, reduction)
+    reduction = reduction_of(size_average, reduce, reduction)
     if not (input.dtype.is_floating_point and target.dtype.is_floating_point):
         raise DtypeError("kl_div: Integral inputs not supported.")
     entropy = t.exp(target) * target if log_target else xlogy(target, target)
@@ -275,6 +188,12 @@ def poisson_nll_loss(
     return reduced(loss, old_reduction(size_average, reduce, reduction))
 
 
+def _any_negative(var: Any) -> bool:
+    if not is_tensor(var):
+        return bool(var < 0)
+    return not hold_everywhere(lambda: c.logical_not(c.lt(var, 0)), near=var)
+
+
 @function(method=False)
 def gaussian_nll_loss(
     input: Tensor,
@@ -286,7 +205,8 @@ def gaussian_nll_loss(
 ) -> Tensor:
     """``(log(var) + (input - target)**2 / var) / 2`` with the variance at least ``eps``.
 
-    Raises ``ValueError`` for variances of another shape, one for all elements of a dimension excepted.
+    Raises ``ValueError`` for variances of another shape, one for all elements of a dimension excepted, and for
+    negative ones.
 
     >>> import tracejit as tj
     >>> tj.gaussian_nll_loss(tj.zeros(1), tj.ones(1), tj.ones(1))
@@ -300,6 +220,9 @@ def gaussian_nll_loss(
         across = sum(n for n, whole in pairs if n != whole)  # one dimension may be broadcast
         if spread.ndim != input.ndim or across > 1:
             raise ArgumentValueError("var is of incorrect size")
+    check_reduction(reduction)
+    if _any_negative(var):
+        raise ArgumentValueError("var has negative entry/entries")
     limited = limits.clamp_min(spread, eps)
     safe = e.where(c.lt(spread, eps), e.detach_copy(limited), spread)
     loss = 0.5 * (t.log(safe) + e.square(input - target) / safe)

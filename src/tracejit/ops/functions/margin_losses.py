@@ -18,7 +18,8 @@ from ..precision import full_precision
 from ..table import function
 from .activations import logsigmoid
 from .common import Number, Tensor, as_type, constant, shape_of
-from .losses import check_reduction, old_reduction, pairwise_distance, reduced
+from .loss_reductions import check_reduction, old_reduction, reduced
+from .losses import pairwise_distance
 from .triangles import positions
 
 

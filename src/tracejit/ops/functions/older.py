@@ -22,6 +22,7 @@ from .matrix_norms import vander as powers
 from .norms import vector_norm
 from .ranges import arange
 from .sampling import draw_uniform
+from .value_checks import hold_everywhere
 
 
 class Decomposition(NamedTuple):
@@ -219,11 +220,15 @@ def renorm(input: Tensor, p: Number, dim: int, maxnorm: Number) -> Tensor:
 def poisson(input: Tensor, generator: Any = None) -> Tensor:
     """Counts of the rates in ``input``, by inversion. Gradients are zero.
 
+    Raises ``RuntimeError`` for negative rates, and for NaN.
+
     >>> import tracejit as tj
     >>> tj.poisson(tj.zeros(2))
     tensor([0., 0.])
     """
     check_tensor("poisson", input)
+    if not hold_everywhere(lambda: c.ge(input, 0), near=input):
+        raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
     noise = draw_uniform(shape_of(input), dtypes.float64, generator, input)
     rates = as_type(e.detach_copy(input), dtypes.float64)
     drawn = e.where(c.gt(rates, 0.0), poisson_quantile(noise, e.maximum(rates, 1e-300)), 0.0)

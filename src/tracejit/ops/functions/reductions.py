@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 from ... import dtypes
 from ...dtypes import DType, uint8
-from ...errors import ArgumentError, DtypeError
+from ...errors import ArgumentError, DtypeError, warn
 from .. import comparison as c
 from .. import elementwise as e
 from .. import movement as m
@@ -191,6 +192,38 @@ def _moment_arguments(dim: Any, unbiased: Any, correction: Any) -> tuple[Dim, fl
     return dim, correction
 
 
+def _free(target: Callable[..., Any]) -> Callable[..., Any]:
+    """``target``, with a warning where nothing is left to vary."""
+
+    @wraps(target)
+    def call(input: Any, *args: Any, **kwargs: Any) -> Any:
+        found = target(input, *args, **kwargs)
+        result = found[0] if isinstance(found, tuple) else found
+        _warn_of_freedom(target.__name__, input, result, *args, **kwargs)
+        return found
+
+    return call
+
+
+def _warn_of_freedom(
+    name: str,
+    input: Tensor,
+    result: Tensor,
+    dim: Any = None,
+    unbiased: Any = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> None:
+    _, correction = _moment_arguments(dim, unbiased, correction)
+    size = result.spec.numel
+    if input.spec.numel <= correction * size:
+        warn(
+            f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
+            "(input numel divided by output numel)."
+        )
+
+
 def _variance(x: Tensor, dim: Dim, correction: float, keepdim: bool) -> tuple[Tensor, Tensor]:
     if not x.dtype.is_differentiable:
         raise DtypeError("std and var only support floating point and complex dtypes")
@@ -205,7 +238,7 @@ def _variance(x: Tensor, dim: Dim, correction: float, keepdim: bool) -> tuple[Te
     return e.div(squares, builtins.max(n - correction, 0)), average
 
 
-@function(steady=True)
+@function(steady=True, within=_free)
 def var(
     input: Tensor,
     dim: Any = None,
@@ -226,7 +259,7 @@ def var(
     return as_type(_variance(input, dim, correction, keepdim)[0], input.dtype.to_real)
 
 
-@function(steady=True)
+@function(steady=True, within=_free)
 def std(
     input: Tensor,
     dim: Any = None,
@@ -251,7 +284,7 @@ def root(x: Tensor) -> Tensor:
     return e.where(zero, 0.0, t.sqrt(e.where(zero, 1.0, x)))
 
 
-@function(steady=True)
+@function(steady=True, within=_free)
 def var_mean(
     input: Tensor,
     dim: Any = None,
@@ -271,7 +304,7 @@ def var_mean(
     return as_type(variance, input.dtype.to_real), as_type(average, input.dtype)
 
 
-@function(steady=True)
+@function(steady=True, within=_free)
 def std_mean(
     input: Tensor,
     dim: Any = None,

@@ -34,6 +34,7 @@ from .common import (
     with_zero_gradient,
 )
 from .factories import made
+from .value_checks import hold_everywhere, is_share
 
 
 def _drawn(op: Any, generator: Any, near: Any, **attributes: Any) -> Tensor:
@@ -272,16 +273,21 @@ def normal(
 
 
 def check_std(std: Any) -> None:
-    """Raise ``RuntimeError`` for a negative standard deviation."""
-    if not is_tensor(std) and std < 0:
-        raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
+    """Raise ``RuntimeError`` for standard deviations that are negative, or no numbers, or complex."""
+    if not is_tensor(std):
+        if std < 0:
+            raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
+    elif std.dtype.is_complex:
+        raise RuntimeError("normal expects standard deviation to be non-complex")
+    elif not hold_everywhere(lambda: c.ge(std, 0), near=std):
+        raise RuntimeError("normal expects all elements of std >= 0.0")
 
 
 @function()
 def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -> Tensor:
     """One with the probability in ``input`` (or ``p``), else zero.
 
-    Raises ``RuntimeError`` for integers and when ``p`` is not in [0, 1].
+    Raises ``RuntimeError`` for integers and for probabilities that are not in [0, 1].
 
     >>> import tracejit as tj
     >>> tj.bernoulli(tj.tensor([0.0, 1.0]))
@@ -295,9 +301,17 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -
             raise RuntimeError(f'"bernoulli_tensor_cpu_p_" not implemented for {kind.title!r}')
         return as_type(coin(shape_of(input), dtypes.float32, p, generator, input), kind)
     chance = input if p is None else p
+    if p is None:
+        check_chances(input)
     return with_zero_gradient(
         as_type(coin(shape_of(input), kind, chance, generator, input), kind), input
     )
+
+
+def check_chances(p: Any) -> None:
+    """Raise ``RuntimeError`` unless all probabilities are between 0 and 1."""
+    if not hold_everywhere(lambda: is_share(p), near=p):
+        raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
 
 
 def coin(shape: tuple[int, ...], dtype: DType, p: Any, generator: Any, near: Any = None) -> Tensor:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import dtypes
-from ...errors import ArgumentValueError, DtypeError, ShapeError
+from ...errors import ArgumentValueError, DtypeError, ShapeError, warn
 from .. import comparison as c
 from .. import elementwise as e
 from .. import indexing as ix
@@ -15,7 +15,7 @@ from .. import limits
 from .. import movement as m
 from .. import source as s
 from ..precision import full_precision
-from ..shapes import numel
+from ..shapes import numel, refuse_vast
 from ..table import alias, function
 from .common import Tensor, as_type, check_tensor, shape_of
 from .joining import stack
@@ -88,6 +88,16 @@ def _bounded(p: Tensor, n: int, padding_mode: str, align: bool) -> Tensor:
     return limits.clamp_max(limits.clamp_min(p, 0.0), n - 1.0)
 
 
+def _aligned(name: str, align_corners: bool | None) -> bool:
+    """Are the borders the middles of the outer pixels? A warning where nobody says."""
+    if align_corners is None:
+        warn(
+            "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please "
+            f"specify align_corners=True if the old behavior is desired. See the documentation of {name} for details."
+        )
+    return bool(align_corners)
+
+
 @function(method=False, within=full_precision)
 def grid_sample(
     input: Tensor,
@@ -108,6 +118,7 @@ def grid_sample(
     1.5
     """
     _check_grid(input, grid, mode, padding_mode)
+    align_corners = _aligned("grid_sample", align_corners)
     size = shape_of(input)[2:]
     rank, out = len(size), shape_of(grid)[1:-1]
     points = m.reshape(grid, shape=(shape_of(grid)[0], 1, numel(out), rank))
@@ -224,6 +235,7 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
               [ 1.,  0.]]]])
     """
     check_tensor("affine_grid", theta, "theta")
+    align_corners = _aligned("affine_grid", align_corners)
     out = tuple(int(n) for n in size)[2:]
     rank = len(out)
     if rank not in (2, 3) or shape_of(theta)[1:] != (rank, rank + 1):
@@ -231,6 +243,7 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
             f"Expected a batch of {rank}D affine matrices of shape Nx{rank}x{rank + 1} for size "
             f"{list(size)}. Got {list(shape_of(theta))}."
         )
+    refuse_vast((shape_of(theta)[0], *out, rank + 1), theta.dtype.itemsize)
     coordinates = []
     for axis in reversed(range(rank)):
         n = out[axis]

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
 from ... import dtypes
 from ...dtypes import DType
+from ...errors import warn
 from .. import elementwise as e
 from .. import reduction as r
 from .. import transcendental as t
@@ -25,11 +30,32 @@ def _softmax_input(name: str, input: Tensor, dtype: DType | None) -> tuple[Tenso
     return upcast(x), x.dtype
 
 
-def _implicit_dim(dim: int | None, x: Tensor) -> int:
+def implicit_dim(dim: int | None, x: Tensor) -> int:
+    """``dim``, or the one that was meant where none was said, before there were batches of anything."""
     return dim if dim is not None else (0 if x.ndim in (0, 1, 3) else 1)
 
 
-@function(steady=True)
+def dim_left_out(name: str) -> None:
+    """The warning of it."""
+    warn(
+        f"Implicit dimension choice for {name} has been deprecated. "
+        "Change the call to include dim=X as an argument."
+    )
+
+
+def _dim_said(target: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """``target``, with that warning."""
+
+    @wraps(target)
+    def call(*args: Any, **kwargs: Any) -> Tensor:
+        if len(args) < 2 and kwargs.get("dim") is None:
+            dim_left_out(target.__name__)
+        return target(*args, **kwargs)
+
+    return call
+
+
+@function(steady=True, within=_dim_said)
 def softmax(input: Tensor, dim: int | None = None, dtype: DType | None = None) -> Tensor:
     """``exp(x) / sum(exp(x))`` along ``dim``, shifted by the maximum so that nothing overflows.
 
@@ -43,14 +69,14 @@ def softmax(input: Tensor, dim: int | None = None, dtype: DType | None = None) -
     tensor([0.2500, 0.2500, 0.2500, 0.2500])
     """
     x, result = _softmax_input("softmax", input, dtype)
-    d = dim_of(_implicit_dim(dim, x), x)
+    d = dim_of(implicit_dim(dim, x), x)
     dims = (d,) if x.ndim else ()
     weights = t.exp(_centred(x, dims))
     share = e.reciprocal(r.sum(weights, dims=dims, keepdim=True))
     return as_type(e.mul(weights, share), result)
 
 
-@function(steady=True)
+@function(steady=True, within=_dim_said)
 def log_softmax(input: Tensor, dim: int | None = None, dtype: DType | None = None) -> Tensor:
     """The logarithm of :func:`softmax`, computed without forming it.
 
@@ -59,14 +85,14 @@ def log_softmax(input: Tensor, dim: int | None = None, dtype: DType | None = Non
     tensor([-0.6931, -0.6931])
     """
     x, result = _softmax_input("log_softmax", input, dtype)
-    d = dim_of(_implicit_dim(dim, x), x)
+    d = dim_of(implicit_dim(dim, x), x)
     dims = (d,) if x.ndim else ()
     shifted = _centred(x, dims)
     total = r.sum(t.exp(shifted), dims=dims, keepdim=True)
     return as_type(e.sub(shifted, t.log(total)), result)
 
 
-@function(method=False)
+@function(method=False, within=_dim_said)
 def softmin(input: Tensor, dim: int | None = None, dtype: DType | None = None) -> Tensor:
     """``softmax(-input)``.
 
@@ -74,7 +100,7 @@ def softmin(input: Tensor, dim: int | None = None, dtype: DType | None = None) -
     >>> tj.softmin(tj.tensor([0.0, 0.0]), dim=0)
     tensor([0.5000, 0.5000])
     """
-    return softmax(e.neg(input), dim, dtype)
+    return softmax(e.neg(input), implicit_dim(dim, input), dtype)
 
 
 # --- what programs with a softmax of their own call -----------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +18,6 @@ from ..precision import full_precision
 from ..table import function
 from . import return_types as types
 from .common import (
-    Number,
     Tensor,
     as_type,
     constant,
@@ -27,7 +25,6 @@ from .common import (
     is_tensor,
     require_float,
     shape_of,
-    upcast,
 )
 from .joining import cat
 from .mathematics import lerp
@@ -366,33 +363,3 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesAndIndice
 def _moved(x: Tensor, d: int) -> Tensor:
     """Dimension ``d`` as the last one."""
     return m.permute(x, dims=(*(i for i in range(x.ndim) if i != d), d))
-
-
-@function()
-def histc(input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0) -> Tensor:
-    """How many elements lie in each of ``bins`` equal intervals of [min, max] (of the data by default).
-
-    Raises ``RuntimeError`` without bins, and for bounds that are not finite or cross.
-
-    >>> import tracejit as tj
-    >>> tj.histc(tj.tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3)
-    tensor([0., 2., 1., 0.])
-    """
-    if bins <= 0:
-        raise RuntimeError(f"tracejit.histc: bins must be > 0, but got {bins}")
-    if not (math.isfinite(min) and math.isfinite(max)):
-        raise RuntimeError(f"tracejit.histc: range of [{min}, {max}] is not finite")
-    if min > max:
-        raise RuntimeError("tracejit.histc: max must be larger than min")
-    x = upcast(m.reshape(input, shape=(input.spec.numel,)))
-    low, high = (constant(v, x.spec.dtype) for v in (min, max))
-    if min == max:
-        if input.spec.numel:
-            low, high = x.min(), x.max()
-        alone = c.eq(low, high)
-        low, high = e.where(alone, e.sub(low, 1), low), e.where(alone, e.add(high, 1), high)
-    inside = c.logical_and(c.ge(x, low), c.le(x, high))
-    place = e.floor(e.mul(e.div(e.sub(x, low), e.sub(high, low)), bins))
-    index = as_type(limits.clamp_between(e.where(inside, place, 0.0), 0, bins - 1), dtypes.int64)
-    zeros = constant(0, input.dtype, (bins,))
-    return ix.put(zeros, index, as_type(inside, input.dtype), dim=0, accumulate=True)

@@ -1,0 +1,61 @@
+"""Questions about the elements of operands that are asked before a function runs, as PyTorch asks them on the CPU.
+
+What a function computes may follow from types alone (``steady``), which its questions do not: they are asked outside.
+Compiled, a question is one reduction, which runs with the kernels that read the operand anyway, and one guard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from .. import comparison as c
+from .common import Tensor
+
+
+def asked_before(ask: Callable[..., None]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator: the function runs after ``ask`` has seen its arguments.
+
+    >>> import tracejit as tj
+    >>> tj.nn.functional.binary_cross_entropy(tj.tensor([1.5]), tj.tensor([1.0]))
+    Traceback (most recent call last):
+    RuntimeError: all elements of input should be between 0 and 1
+    """
+
+    def around(target: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(target)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            ask(*args, **kwargs)
+            return target(*args, **kwargs)
+
+        return call
+
+    return around
+
+
+def hold_everywhere(*conditions: Callable[[], Tensor], near: Tensor) -> bool:
+    """Are all conditions true of all elements? Yes where nobody can say, or only after waiting for a device.
+
+    >>> import tracejit as tj
+    >>> x = tj.tensor([1.0, 2.0])
+    >>> hold_everywhere(lambda: x > 0, near=x), hold_everywhere(lambda: x > 1, near=x)
+    (True, False)
+    """
+    if not near.spec.numel or near.is_cuda or near.is_meta:
+        return True
+    asked = [condition() for condition in conditions]
+    found = asked[0]
+    for other in asked[1:]:
+        found = c.logical_and(found, other)
+    return bool(found.all())
+
+
+def is_share(x: Tensor) -> Tensor:
+    """Where an element is between 0 and 1, which NaN is not.
+
+    >>> import tracejit as tj
+    >>> is_share(tj.tensor([0.5, 1.5, float("nan")]))
+    tensor([True, False, False])
+    """
+    return c.logical_and(c.ge(x, 0.0), c.le(x, 1.0))
