@@ -47,6 +47,9 @@ CASES = [
     "t.linalg.eigh(x, 'l').eigenvalues",
     "t.fft.fftn(x, s=3, dim=1)",
     "t.fft.irfftn(x, s=5, dim=-1)",
+    # complex numbers alone
+    "t.log1p(t.tensor(0.1 + 0.2j))",
+    "t.logaddexp(t.tensor(1.0 - 2.0j), t.tensor(-0.5 + 1.0j))",
     # between complex numbers
     "t.linspace(0, 1j, 5)",
     "t.linspace(1 + 1j, 3, 4, dtype=t.complex128)",

@@ -89,7 +89,7 @@ def log1p(x: Array) -> Array:
 def _log1p_of_complex(x: Array) -> Array:
     """From the square of the size less one, where sizes are near one and would lose it."""
     n, a, b = xp(x), x.real, x.imag
-    out = n.log(x + 1)
+    out = n.asarray(n.log(x + 1))  # of a number too
     near = n.hypot(a, b) < 0.5
     excess = n.where(near, a * (a + 2) + b * b, 0)
     out.real = n.where(near, n.where(excess == 0, a, n.log1p(excess) / 2), out.real)
