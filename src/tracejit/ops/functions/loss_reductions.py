@@ -38,8 +38,13 @@ def flags_seen(target: Callable[..., Any]) -> Callable[..., Any]:
     """``target``, in full precision, with the warning of :func:`old_reduction`: for what may not warn itself.
 
     >>> import tracejit as tj
-    >>> tj.nn.functional.mse_loss(tj.ones(2), tj.zeros(2), size_average=False)  # and a UserWarning
+    >>> import warnings
+    >>> with warnings.catch_warnings(record=True) as found:
+    ...     warnings.simplefilter("always")
+    ...     tj.nn.functional.mse_loss(tj.ones(2), tj.zeros(2), size_average=False)
     tensor(2.)
+    >>> [warning.category.__name__ for warning in found]
+    ['UserWarning']
     """
     names = list(inspect.signature(target).parameters)
     first = min(names.index("size_average"), names.index("reduce"))

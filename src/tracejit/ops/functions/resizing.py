@@ -327,8 +327,13 @@ def upsample(
     """What :func:`interpolate` was called, with a ``UserWarning``.
 
     >>> import tracejit as tj
-    >>> tj.nn.functional.upsample(tj.ones(1, 1, 2), size=4).shape
+    >>> import warnings
+    >>> with warnings.catch_warnings(record=True) as found:
+    ...     warnings.simplefilter("always")
+    ...     tj.nn.functional.upsample(tj.ones(1, 1, 2), size=4).shape
     tracejit.Size([1, 1, 4])
+    >>> [warning.category.__name__ for warning in found]
+    ['UserWarning']
     """
     warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.")
     return interpolate(input, size, scale_factor, mode, align_corners)

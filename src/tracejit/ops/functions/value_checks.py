@@ -56,6 +56,6 @@ def is_share(x: Tensor) -> Tensor:
 
     >>> import tracejit as tj
     >>> is_share(tj.tensor([0.5, 1.5, float("nan")]))
-    tensor([True, False, False])
+    tensor([ True, False, False])
     """
     return c.logical_and(c.ge(x, 0.0), c.le(x, 1.0))
