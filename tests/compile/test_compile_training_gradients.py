@@ -369,6 +369,7 @@ def test_verify_finds_wrong_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
         job.run(*batch(3))
 
 
+@pytest.mark.filterwarnings("ignore:Using backward.. with create_graph=True")
 def test_gradients_with_a_history_of_their_own() -> None:
     w = tj.tensor([1.0, 2.0], requires_grad=True)
 
