@@ -151,6 +151,7 @@ def compare(seed, sizes):
     return compiled
 
 
+@pytest.mark.filterwarnings("ignore:(var|std).*degrees of freedom")
 @pytest.mark.sampled(6)
 @pytest.mark.filterwarnings("error::tracejit.errors.CompileWarning")
 @pytest.mark.parametrize("first", range(0, 30, 6))

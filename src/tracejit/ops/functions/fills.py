@@ -11,7 +11,6 @@ from .. import transcendental as t
 from ..table import function
 from .common import Tensor, as_type, is_tensor, shape_of
 from .sampling import (
-    check_chances,
     check_std,
     coin,
     draw_integers,
@@ -64,8 +63,6 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     """
     if not is_tensor(p) and not 0.0 <= p <= 1.0:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
-    if is_tensor(p):
-        check_chances(p)
     dtype = p.dtype if is_tensor(p) else dtypes.float32
     return self._assign(as_type(coin(shape_of(self), dtype, p, generator, self), self.dtype))
 

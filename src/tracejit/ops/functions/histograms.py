@@ -144,7 +144,9 @@ def _element(x: Tensor, index: int) -> Tensor:
 
 
 def _refuse_range(name: str, low: float, high: float) -> None:
-    if not (math.isfinite(low) and math.isfinite(high)):
+    if not (
+        low - low == 0 and high - high == 0
+    ):  # infinite, or no number: a comparison, which any bounds pass
         raise RuntimeError(f"tracejit.{name}: range of [{low}, {high}] is not finite")
     if low > high:
         raise RuntimeError(f"tracejit.{name}: max must be larger than min")
