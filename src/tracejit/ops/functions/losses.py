@@ -30,7 +30,7 @@ from .common import (
 from .loss_reductions import check_reduction, flags_seen, old_reduction, reduced, reduction_of
 from .mathematics import xlogy
 from .norms import vector_norm
-from .value_checks import asked_before, hold_everywhere, is_share
+from .value_checks import are_shares, asked_before, hold_everywhere
 
 # --- classification -----------------------------------------------------------------------------
 
@@ -46,9 +46,8 @@ def _same_shape(name: str, input: Tensor, target: Tensor) -> None:
 def _all_are_shares(input: Tensor, target: Tensor, *_: Any, **__: Any) -> None:
     """``RuntimeError`` unless all elements are between 0 and 1."""
     _same_shape("binary_cross_entropy", input, target)
-    of_input, of_target = (lambda x=x: is_share(x) for x in (input, target))
-    if not hold_everywhere(of_input, of_target, near=input):
-        name = "target" if hold_everywhere(of_input, near=input) else "input"
+    if not are_shares(input, target):
+        name = "target" if are_shares(input) else "input"
         raise RuntimeError(f"all elements of {name} should be between 0 and 1")
 
 

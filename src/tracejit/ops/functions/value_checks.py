@@ -10,7 +10,10 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from ...cuda.arrays import MODULES
+from ...modes import MODES
 from .. import comparison as c
+from ..float_errors import ignore, restore
 from .common import Tensor
 
 
@@ -49,6 +52,24 @@ def hold_everywhere(*conditions: Callable[[], Tensor], near: Tensor) -> bool:
     for other in asked[1:]:
         found = c.logical_and(found, other)
     return bool(found.all())
+
+
+def are_shares(*tensors: Tensor) -> bool:
+    """Are all elements between 0 and 1? Where nobody listens, the least and the largest tell.
+
+    >>> import tracejit as tj
+    >>> are_shares(tj.tensor([0.5, 1.0])), are_shares(tj.tensor([0.5, float("nan")]))
+    (True, False)
+    """
+    if MODES.recorder is None and MODES.builder is None and not MODULES:
+        before = ignore()  # NaN is compared like any other
+        try:
+            arrays = [x.array for x in tensors if x.spec.numel and not x.is_meta]
+            return all(a.min() >= 0 and a.max() <= 1 for a in arrays)
+        finally:
+            restore(before)
+    conditions = [lambda x=x: is_share(x) for x in tensors]
+    return hold_everywhere(*conditions, near=tensors[0])
 
 
 def is_share(x: Tensor) -> Tensor:
