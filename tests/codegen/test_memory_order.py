@@ -36,6 +36,7 @@ def _lying(shape, order, dtype="float32"):
     return tj.from_numpy(lies).to(getattr(tj, dtype)).permute(*back)
 
 
+@pytest.mark.filterwarnings("ignore:var.*degrees of freedom")  # single rows are among the shapes
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_order_of_memory_has_the_same_results(name):

@@ -121,14 +121,24 @@ def test_windows_are_read_where_they_lie(function: Any, shape: Any) -> None:
     assert "unfold_windows" not in host_ops(compiled)
 
 
-def test_windows_that_are_returned_have_memory_of_their_own() -> None:
+def test_windows_that_are_returned_show_the_argument() -> None:
     f = tj.compile(lambda x: x.unfold(0, 3, 1), strict=True)
     x = tj.arange(5.0)
     for _ in range(3):
         y = f(x)
     y[0] = 7.0
-    assert y.tolist() == [[7, 7, 7], [1, 2, 3], [2, 3, 4]]
-    assert x.tolist() == [0, 1, 2, 3, 4]
+    assert y.tolist() == [[7, 7, 7], [7, 7, 3], [7, 3, 4]]
+    assert x.tolist() == [7, 7, 7, 3, 4]
+
+
+def test_computed_windows_that_are_returned_have_memory_of_their_own() -> None:
+    f = tj.compile(lambda x: ((x + 1).unfold(0, 3, 1), x + 1), strict=True)
+    x = tj.arange(5.0)
+    for _ in range(3):
+        y, whole = f(x)
+    y[0] = 7.0
+    assert y.tolist() == [[7, 7, 7], [7, 7, 4], [7, 4, 5]]
+    assert whole.tolist() == [1, 2, 3, 4, 5]
 
 
 def test_unfolding_is_a_view() -> None:

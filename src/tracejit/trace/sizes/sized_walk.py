@@ -164,7 +164,7 @@ class SizedWalk(Walk):
         self.packs = {leaf: leaf.backward.pack for leaf in entry.root.leaves() if leaf.backward}
         self.unplanned: str | None = None  # why there is no plan after this one
         self.told: dict[int, int] = dict(zip(plan.told, found.told, strict=True))
-        self.sizes = plan.sizes(found)
+        self.sizes = dict(zip(plan.parameters, found.sizes, strict=True))
         self.names = dict(zip(plan.values, found.values, strict=True))
         self.plans = dict(zip(entry.root.leaves(), plan.leaves, strict=True))
         self.steps: dict[Runner, SizedStep] = {}
@@ -365,7 +365,8 @@ class SizedEnds:
             ends=self,
         )
         if self.backward is not None:
-            bound = Bound(walk.plan.scope, sizes, walk.names, walk.plan.lock)
+            plan = walk.plan
+            bound = Bound(plan.scope, sizes, walk.names, plan.lock, plan.planned)
             new.backward = BoundBackward(self.backward, bound, walk.packs[leaf])
         else:
             new.backward = ()

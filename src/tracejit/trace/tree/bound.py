@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ...extents import Extents
@@ -21,6 +21,8 @@ class Bound:
     sizes: Mapping[int, int]
     names: Mapping[Value, Value]  # from symbolic values to recorded ones
     lock: Any
+    #: Sizes that runs tell, as they were planned for: types of inputs that nothing reads name some that no run tells.
+    planned: Mapping[int, int] = field(default_factory=dict)
 
     def recorded(self, value: Value) -> Value:
         """The recorded value a symbolic one stands for; itself when it was made by the compiler."""
@@ -33,10 +35,12 @@ class Bound:
     def graph(self, graph: Graph) -> Graph:
         """A symbolic graph with its sizes as numbers."""
         values = (*graph.inputs, *graph.values)
+        read = {x for v in graph.values for x in v.value_operands}.union(graph.outputs)
+        known = {**self.planned, **self.sizes}
         found = self.numbers(
             [
                 (
-                    v.spec.shape,
+                    v.spec.shape if v in read else bind_numbers(self.scope, known, v.spec.shape),
                     [x for x in v.operands if not isinstance(x, Value)],
                     {name: x for name, x in v.attributes.items() if name != "body"},
                 )

@@ -56,10 +56,10 @@ class TreePlan:
         """Is the plan right for the sizes of a tree of this structure?"""
         return self.decided(dict(zip(self.parameters, found.sizes, strict=True)))
 
-    def sizes(self, found: Structure) -> dict[int, int]:
-        """What the symbols are for a tree of this structure; those that runs tell, if any does, are as planned for."""
-        told = {n: self.scope.symbols[n].value for n in self.told}
-        return {**told, **dict(zip(self.parameters, found.sizes, strict=True))}
+    @property
+    def planned(self) -> dict[int, int]:
+        """The sizes that runs tell, as they were when it was made."""
+        return {n: self.scope.symbols[n].value for n in self.told}
 
     def bind(self, root: Segment, found: Structure) -> Runner:
         """Make a recorded tree of this structure runnable: programs for segments, backward passes for leaves."""
@@ -72,7 +72,7 @@ class TreePlan:
             if known and known.plan is plan.backward and known.pack == packs[plan]:
                 continue  # bound before, to the same sizes
             leaf.site = None
-            bound = Bound(self.scope, sizes.at(leaf, None), names, self.lock)
+            bound = Bound(self.scope, sizes.at(leaf, None), names, self.lock, self.planned)
             leaf.backward = (
                 BoundBackward(plan.backward, bound, packs[plan]) if plan.backward else ()
             )
@@ -83,7 +83,7 @@ class Example:
     """The sizes of a recorded tree; those that runs tell are like those of a run through the segment asked for."""
 
     def __init__(self, plan: TreePlan, found: Structure) -> None:
-        self.sizes = plan.sizes(found)
+        self.sizes = dict(zip(plan.parameters, found.sizes, strict=True))
         self.told = dict(zip(found.told, plan.told, strict=True))
 
     def __call__(self, segment: Segment) -> Mapping[int, int]:
