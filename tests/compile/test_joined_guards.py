@@ -64,6 +64,26 @@ def test_a_loop_with_checks_is_a_loop() -> None:
     assert launches(f) < ROUNDS
 
 
+@pytest.mark.parametrize(("rounds", "pieces"), [(20, 2), (200, 1)])
+def test_one_check_before_many_rounds(rounds: int, pieces: int) -> None:
+    def function(x: tj.Tensor) -> tj.Tensor:
+        if not tj.isfinite(x).all():
+            raise ValueError("not finite")
+        for _ in range(rounds):
+            x = (x * 1.5).sin() + 0.1
+        return x
+
+    f = tj.compile(function)
+    x = tj.linspace(0.0, 1.0, 5)
+    for _ in range(3):
+        np.testing.assert_allclose(f(x).numpy(), function(x).numpy(), rtol=1e-5)
+    assert segments(f) == pieces
+    assert launches(f) <= 4
+    for _ in range(2):
+        with pytest.raises(ValueError, match="not finite"):
+            f(x * float("nan"))
+
+
 def test_explanations_tell_of_joined_guards() -> None:
     f = tj.compile(filtered)
     f(*inputs(0))

@@ -24,6 +24,8 @@ __all__ = ["joined"]
 #: Fewer guards are left where they are: the function may well take turns. So are fewer of a path that writes to
 #: tensors from outside: what a program writes is not computed in their memory before its guards were looked at.
 FEWEST, FEWEST_WRITING = 3, 12
+#: Of a path of so many statements one is enough, for loops are looked for in paths without guards alone.
+LONG = 256
 
 
 def joined(found: Recording, builder: Builder) -> Recording | None:
@@ -43,7 +45,7 @@ def joined(found: Recording, builder: Builder) -> Recording | None:
     """
     guards = [x for x in found.path if isinstance(x, Guard)]
     decided = {} if found.sizes is None else found.sizes.decided
-    fewest = FEWEST_WRITING if found.writes else FEWEST
+    fewest = FEWEST_WRITING if found.writes else 1 if len(found.path) >= LONG else FEWEST
     if len(guards) < fewest or any(map(decided.get, guards)):
         return None
     path: dict[Value, None] = {}
