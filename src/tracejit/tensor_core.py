@@ -260,7 +260,7 @@ class TensorCore(ops.OperatorMixin):
         kind = self._type
         if kind is None:
             recorded, array = self._run_time_type, self._array
-            if array is None:
+            if array is None and type(self._block) is Mirrored:
                 array = self._block.memory  # of what is mirrored
             if recorded is not None and not recorded.scope.closed:
                 if recorded.thread == get_ident():

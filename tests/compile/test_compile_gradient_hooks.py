@@ -24,8 +24,12 @@ class World:
         self.scale, self.seen = [0.5], tj.zeros(4, 3)
         self.calls: list[int] = []
         found = getattr(self, hook)
+
+        def changed(parameter: Any) -> None:
+            parameter.grad.copy_(found(parameter.grad))
+
         self.handle = (
-            self.first.register_post_accumulate_grad_hook(lambda p: p.grad.copy_(found(p.grad)))
+            self.first.register_post_accumulate_grad_hook(changed)
             if post
             else self.first.register_hook(found)
         )
