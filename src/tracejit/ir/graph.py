@@ -100,6 +100,10 @@ class Graph:
         """The guards of the body."""
         return (s for s in self.body if isinstance(s, Guard))
 
+    def read(self) -> set[Value]:
+        """The values that some statement reads, or that are returned."""
+        return {x for v in self.values for x in v.value_operands}.union(self.outputs)
+
     def users(self) -> dict[Value, list[Value]]:
         """The values computed from each value."""
         found: dict[Value, list[Value]] = {}

@@ -101,7 +101,7 @@ def run_present(
         graph, present, _ = without(graph, len(first), absent)
     given = [_seed(seed, kind, plan.device) for seed, kind in zip(seeds, kinds, strict=True)]
     # What is not read may be of another size: no run tells sizes that nothing hangs on.
-    read = {x for v in graph.values for x in v.value_operands}.union(graph.outputs)
+    read = graph.read()
     pairs = [p for p in zip(graph.inputs, (*first, *given), strict=True) if p[0] in read]
     graph = Graph(graph.name, tuple([v for v, _ in pairs]), graph.body, graph.outputs)
     with assuming(plan.default):

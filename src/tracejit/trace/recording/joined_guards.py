@@ -52,10 +52,9 @@ def joined(found: Recording, builder: Builder) -> Recording | None:
     holds: Value | None = None
     for x in found.path:
         if isinstance(x, Value):
+            # Without the guards before it, a loop that its values end may never do so.
             if is_loop(x) or (holds is not None and getattr(x.op, "dynamic", False)):
-                return (
-                    None  # without the guards before it, a loop that its values end may never do so
-                )
+                return None
             path[x] = None
         elif (
             isinstance(x, Guard) and type(x.expected) is bool and x.value.spec.dtype.name == "bool"

@@ -85,6 +85,7 @@ class _ReplayWriter(NumberLines):
             "outcome_key": outcome_key,
             "Refused": Refused,
             "Unseen": UnseenSegment,
+            "Parted": Parted,
             "failures": FAILURES,
             "DeviceError": DeviceError,
         }
@@ -215,7 +216,6 @@ class _ReplayWriter(NumberLines):
         """Run a path's last program, and look at the guards that it has as one: nothing else happened yet."""
         self.run(runner)
         for value in leaf.recording.holds:
-            self.names["Parted"] = Parted
             known = self.quick and byte_read(runner) >= 0
             self.add(f"if not {'outcome' if known else f'{self.array_of(value)}.item(0)'}:")
             self.add("    raise Parted")

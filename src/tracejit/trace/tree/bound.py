@@ -35,7 +35,7 @@ class Bound:
     def graph(self, graph: Graph) -> Graph:
         """A symbolic graph with its sizes as numbers."""
         values = (*graph.inputs, *graph.values)
-        read = {x for v in graph.values for x in v.value_operands}.union(graph.outputs)
+        read = graph.read()
         known = {**self.planned, **self.sizes}
         found = self.numbers(
             [
