@@ -123,7 +123,8 @@ def _memory(name: str) -> int | None:
 def _kernels_compiled() -> int:
     """How many kernels tracejit has compiled in this process."""
     module = sys.modules.get("tracejit.runtime.machine_code.kernels")
-    return int(module.COUNTS.compiled) if module is not None else 0
+    counts = getattr(module, "COUNTS", None)  # a thread may be importing the module
+    return int(counts.compiled) if counts is not None else 0
 
 
 def serve(worker: Worker, requests: TextIO, answers: TextIO) -> None:

@@ -14,7 +14,7 @@ import pytest
 import tracejit as tj
 from kernel_tools import kernel
 from process_tools import printed
-from tracejit.codegen import llvm
+from tracejit.codegen import llvm, quick
 from tracejit.codegen.replaceable import cell_of, made_replaceable, replace, unpacked
 from tracejit.runtime.behind import Worker
 from tracejit.runtime.machine_code import kernels
@@ -38,8 +38,14 @@ FUNCTIONS = [
 ]
 SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-42, -1e-42, 88.8, -104.0, 3e38, 0.5]
 hastens = pytest.mark.skipif(
-    llvm._widening() < 512, reason="all code is careful at once where the CPU has no AVX-512"
+    not llvm._widening(), reason="all code is careful at once where LLVM chooses the vectors"
 )
+
+
+@pytest.fixture(autouse=True)
+def options(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it is once the native runtime is there."""
+    monkeypatch.setattr(quick._options, "allowed", True)
 
 
 def text(function: str, scalar: str = "f32") -> str:
@@ -47,12 +53,12 @@ def text(function: str, scalar: str = "f32") -> str:
     return kernel(f'x: "{scalar}*", out: "{scalar}*"', body)
 
 
-def function_at(address: int) -> Callable[[np.ndarray, np.ndarray], int]:
+def function_at(address: int) -> Callable[..., int]:
     entry = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, *[ctypes.c_int64] * 3)(address)
 
-    def call(x: np.ndarray, out: np.ndarray) -> int:
+    def call(x: np.ndarray, out: np.ndarray, tasks: int | None = None) -> int:
         words = np.array([x.ctypes.data, out.ctypes.data], np.int64)
-        return int(entry(words.ctypes.data, 0, x.size, 0))
+        return int(entry(words.ctypes.data, 0, x.size if tasks is None else tasks, 0))
 
     return call
 
@@ -69,6 +75,27 @@ def test_both_codes_compute_the_same_bits(function: str, scalar: str) -> None:
     for code in ((unpacked(first) or (first,))[0], llvm.compile_source(source, "k")):
         out = np.empty_like(values)
         assert function_at(load_object(code, "k"))(values, out) == 0
+        results.append(out.tobytes())
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("fold", ["acc + x[row * 77 + i]", "maximum_f64(acc, x[row * 77 + i])"])
+def test_both_codes_fold_rows_in_the_same_order(fold: str) -> None:
+    body = f"""
+for row in range(lo, hi):
+    acc = float64(0)
+    for i in range(77):
+        acc = {fold}
+    out[row] = acc
+return 0"""
+    source = kernel('x: "f64*", out: "f64*"', body)
+    values = np.random.default_rng(0).normal(size=(13, 77))
+    values[3, 5], values[4, 70] = np.nan, np.inf
+    results = []
+    first = llvm.prepared(source, "k")()
+    for code in ((unpacked(first) or (first,))[0], llvm.compile_source(source, "k")):
+        out = np.empty(13)
+        assert function_at(load_object(code, "k"))(values, out, 13) == 0
         results.append(out.tobytes())
     assert results[0] == results[1]
 
@@ -108,18 +135,32 @@ def text_of_ones() -> bytes:
 
 
 @pytest.mark.parametrize(
-    "source",
+    ("source", "in_lanes"),
     [
-        kernel('x: "f32*", out: "f32*"', "for i in range(lo, hi):\n    out[i] = x[i]\nreturn 0"),
-        kernel(
-            'x: "i64*", out: "f32*"',
-            "for i in range(lo, hi):\n    out[x[i]] = exp_f32(out[i])\nreturn 0",
+        (
+            kernel(
+                'x: "f32*", out: "f32*"', "for i in range(lo, hi):\n    out[i] = x[i]\nreturn 0"
+            ),
+            True,
+        ),
+        (
+            kernel(
+                'x: "i64*", out: "f32*"',
+                "for i in range(lo, hi):\n    out[x[i]] = exp_f32(out[i])\nreturn 0",
+            ),
+            False,
         ),
     ],
     ids=["no function", "not vector code"],
 )
-def test_what_gains_nothing_is_compiled_once(source: str) -> None:
-    assert llvm.prepared(source, "k")() == llvm.compile_source(source, "k")
+def test_what_gains_nothing_is_compiled_once(source: str, in_lanes: bool) -> None:
+    """With AVX2 alone, careful code of all that is vector code is better."""
+    careful = llvm.compile_source(source, "k")
+    if in_lanes and llvm._widening() == 256:
+        first, module = both(source)
+        assert llvm.compile_text(module) == careful != first
+    else:
+        assert llvm.prepared(source, "k")() == careful
 
 
 def test_a_module_without_the_function_is_refused() -> None:

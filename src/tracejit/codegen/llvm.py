@@ -6,8 +6,10 @@ of the optimisation time and has nothing to find in loops. With AVX-512, code ge
 (`quick`): it skips the code generator's own loop optimisations, which takes half its time or less and costs 0-10 % of
 speed. Short kernels that evaluate elementary functions keep them, because holding the polynomials' coefficients in
 registers gains 3-30 % there (behind the program where `prepared` made them), and so do kernels that take vectors of
-narrow numbers apart and everything under `thorough=True`. A user's own Numba code compiles as before: the vector width
-is an attribute of our functions, and what is set for all of the process concerns machines of level 0.
+narrow numbers apart and everything under `thorough=True`. With AVX2 alone, whose 16 registers careful code makes more
+of, quick code is what calls begin with (`prepared`), and nothing stays with it. A user's own Numba code compiles as
+before: the vector width is an attribute of our functions, and what is set for all of the process concerns machines of
+level 0.
 """
 
 from __future__ import annotations
@@ -160,8 +162,17 @@ def _module(
     """The machine that makes its code, which is quick unless that is to be thorough, and the optimised module."""
     lowered = _lower(source, entry, noalias, _widening())
     module = _optimized(lowered.widened, lowered.text, made)
-    quick = not (thorough or lowered.short_mathematics)
-    return _machine(made, module, quick)[0], module
+    return _machine(made, module, not thorough and _good_enough(lowered))[0], module
+
+
+def _good_enough(lowered: LoweredKernel) -> bool:
+    """Is quick code of a kernel to stay?"""
+    return _widening() == 512 and not lowered.short_mathematics
+
+
+def _good_at_first(lowered: LoweredKernel) -> bool:
+    """Is a kernel to have quick code until careful code is there?"""
+    return lowered.widened and _widening() > 0 and not _good_enough(lowered)
 
 
 def _optimized(
@@ -178,7 +189,8 @@ def _optimized(
 
 def _machine(made: Compiler, module: binding.ModuleRef, quick: bool) -> tuple[Any, bool]:
     """The machine that makes code of an optimised module, and whether that is quick, as it is wanted to be."""
-    machine = quick_machine(made, module) if quick and _widening() == 512 else None
+    bits = _widening()
+    machine = quick_machine(made, module, bits) if quick and bits else None
     return machine or made.machine, machine is not None
 
 
@@ -204,7 +216,7 @@ def vector_code(module_text: str) -> bytes:
 
 def _vectors(text: str, made: Compiler) -> tuple[Any, binding.ModuleRef]:
     module = _optimized(True, text, made, written_out=True)
-    return _machine(made, module, True)[0], module
+    return _machine(made, module, _widening() == 512)[0], module
 
 
 def compile_source(
@@ -234,24 +246,26 @@ def prepared(source: str, entry: str, *, thorough: bool = False) -> Callable[[],
     """A function that makes object code of kernel `entry`: what is left to do without Python's lock, in any thread.
 
     The code is what `compile_source` makes, or comes sooner where calls can be led to that later (unless `thorough`).
-    That is so, with AVX-512, for short kernels of elementary functions whose loops are vector code: without the code
-    generator's loop optimisations they are there in half its time, and 3 to 15 % slower. Calls of such a function go
-    through a cell, and it comes with what `compile_text` makes careful code of
+    That is so for kernels whose loops are vector code: with AVX-512 for short ones of elementary functions, which are
+    3 to 15 % slower without the code generator's loop optimisations, with AVX2 alone for all of them, up to 25 %
+    slower. Calls of such a function go through a cell, and it comes with what `compile_text` makes careful code of
     (`tracejit.codegen.replaceable.unpacked`). Raises `LoweringError` for text outside the kernel language.
 
+    >>> from tracejit.codegen.quick import allow_options
     >>> from tracejit.codegen.replaceable import unpacked
+    >>> allow_options()
     >>> code = prepared('''
     ... def exponential(x: "f32*", lo: "i64", hi: "i64", worker: "i64") -> "i32":
     ...     for i in range(lo, hi):
     ...         x[i] = exp_f32(x[i])
     ...     return 0
     ... ''', "exponential")()
-    >>> (unpacked(code) is None) == (_widening() < 512)
+    >>> (unpacked(code) is None) == (_widening() < 256)
     True
     """
     lowered = _lower(source, entry, True, _widening())
-    first = lowered.short_mathematics and lowered.widened and _widening() == 512 and not thorough
-    quick = not thorough and (first or not lowered.short_mathematics)
+    first = not thorough and _good_at_first(lowered)
+    quick = first or (not thorough and _good_enough(lowered))
     text = made_replaceable(lowered.text, entry) if first else lowered.text
 
     def compile_now() -> bytes:

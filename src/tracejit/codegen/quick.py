@@ -1,10 +1,10 @@
 """Quick code generation: for which modules it may be had, and which machine of LLVM's does it.
 
-With AVX-512, code generation skips its own loop optimisations for most kernels. A machine of level 0 does that in half
-the time that level 2 needs for functions marked ``optnone``, looking at all that it then leaves out. But it keeps what
+Quick code generation skips its own loop optimisations. A machine of level 0 does that in half the time that level 2
+needs for functions marked ``optnone``, looking at all that it then leaves out. But it keeps what
 blocks share in memory, not in registers. How registers are allocated is an option of the process, whose default is the
 machine's level: once it is set, machines of level 0 use registers as all others do. Other users of LLVM only have that
-where they ask for such machines (``NUMBA_OPT=0``). Decisions 0034 and 0085 have figures.
+where they ask for such machines (``NUMBA_OPT=0``). Decisions 0034, 0085 and 0087 have figures.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["allow_options", "quick_machine"]
 
-#: The latest LLVM whose option is known to do that; what is not known is ignored in silence.
+#: The latest LLVM whose option is known to do that; what is not known is ignored in silence. It is also the one whose
+#: quick code was tried on hosts without AVX-512.
 _LATEST = 22
 
 #: A vector of narrow numbers that come from several places, or in another order; one number spread over it is none.
@@ -30,6 +31,8 @@ _APART = re.compile(
     rf"|(?:insert|extract)element {_NARROW}.*, i64 [1-9]\d*$)",
     re.MULTILINE,
 )
+#: Vectors of narrow numbers, other than truth values that choose.
+_ANY_NARROW = re.compile(r"<\d+ x (?:i8|i16|half|bfloat)>")
 
 
 class _Options:
@@ -51,27 +54,37 @@ def allow_options() -> None:
     _options.allowed = True
 
 
-def quick_machine(made: Compiler, module: binding.ModuleRef) -> Any:
+def quick_machine(made: Compiler, module: binding.ModuleRef, bits: int) -> Any:
     """The machine for quick code of an optimised module, which may be marked for that; None where it has to be careful.
 
-    The caller knows that the host has AVX-512. Quick code generation of LLVM 22 ends the process (a failed assertion)
-    for many kernels of other hosts, and everywhere for some that take vectors apart: 16-bit numbers seven steps from
-    one another, truth values of narrow rows. Decision 0034 has what was tried.
+    ``bits`` are those of the host's vectors: 512 with AVX-512, 256 with AVX2 alone. Functions marked ``optnone`` end
+    the process at level 2 of LLVM 22 (a failed assertion) where vectors are taken apart: 16-bit numbers seven steps
+    from one another, truth values of narrow rows; with AVX2, many more that have narrow numbers. At level 0 none is
+    known that does; there is no quick code for them all the same. Decisions 0034 and 0087 have what was tried.
 
     >>> from tracejit.codegen.llvm_threads import compiler
     >>> with compiler() as made:
     ...     module = made.parse("define void @f() { ret void }")
-    ...     machine = quick_machine(made, module)
+    ...     machine = quick_machine(made, module, 512)
     >>> machine is None
     False
     """
-    if _APART.search(str(module)) is not None:
+    registers = _registers_at_all_levels()
+    if bits < 512 and not (registers and _is_tried()):
+        return None
+    if (_APART if bits == 512 else _ANY_NARROW).search(str(module)) is not None:
         return None
     for function in module.functions:  # instructions stay in the order that they were written in
         if not function.is_declaration:
             function.add_function_attribute("noinline")
             function.add_function_attribute("optnone")
-    return made.at_level(0) if _registers_at_all_levels() else made.machine
+    return made.at_level(0) if registers else made.machine
+
+
+def _is_tried() -> bool:
+    import llvmlite.binding as llvm
+
+    return bool(llvm.llvm_version_info[0] == _LATEST)
 
 
 def _registers_at_all_levels() -> bool:
