@@ -153,6 +153,23 @@ def test_state_of_functions_that_einops_calls() -> None:
     assert compiled.stats.compiled_calls >= 2
 
 
+def test_first_tensor_in_a_call_that_is_watched() -> None:
+    script = """
+import einops
+import tracejit as tj
+
+@tj.compile
+def f(x, draws=False):
+    state = tj.get_rng_state() if draws else None  # a reason to watch every call
+    return einops.rearrange(x, "a b -> b a") * 2
+
+for _ in range(3):
+    f(tj.ones(2, 3))
+print(f.stats.compiled_calls)
+"""
+    assert printed(script).split() == ["2"]  # whose backend einops has to look for
+
+
 def network() -> Any:
     from tracejit.einops_layers import EinMix, Rearrange, Reduce
 
