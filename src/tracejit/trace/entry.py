@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .. import config
@@ -25,7 +26,7 @@ from .numbers.uses import SIZES, number_positions
 from .recording.collection import Collection, collecting_rarely
 from .recording.inputs import Signature
 from .recording.kept_alive import give_back
-from .recording.outside import known_objects, unrepeatable, with_facts
+from .recording.outside import known_objects, seen_outside, unrepeatable, with_facts
 from .recording.recorded_run import Given, changing_modes, is_as_before, run_recorded
 from .recording.recorder import Recorder
 from .recording.recording import Recording
@@ -184,11 +185,11 @@ class Entry(Made):
             self._take(recorder, leaves, structure, tensors)
         recorder.close()
         if recorder.showed_sizes_or_numbers:
-            result = without_varying(result, structure, leaves)
+            result = without_varying(result, partial(seen_outside, guard, call.statics))
         result = without_held(recorder, result)
         if recorder.failure is not None:
             self.signature.rollback(count)
-            take_back(recorder, known_objects(guard))
+            take_back(recorder, (result, *known_objects(guard)))
             if self.root.leaves() and not self.diverged:
                 self.closed, self.unstable = lasting(recorder.failure), None
                 return result

@@ -112,14 +112,7 @@ def flatten(value: Any, leaves: list[Any], numbers: list[Any] | None = None) -> 
             return (kind, tuple([flatten(v, leaves, numbers) for v in varying]))
     if kind is Extent or (kind is Size and any(type(x) is Extent for x in value)):
         return SizeLeaf(value)
-    return Static(value)
-
-
-def shows_sizes(structure: Any) -> bool:
-    """Is there a size that a run told in what it returned?"""
-    if isinstance(structure, tuple):
-        return any(map(shows_sizes, structure))
-    return isinstance(structure, SizeLeaf)
+    return Static(plain_parts(value) if kind is frozenset else value)
 
 
 def containers(value: Any, found: list[Any]) -> list[Any]:

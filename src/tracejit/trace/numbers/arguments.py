@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from functools import cache, partial
 from itertools import count
 from operator import is_
 from typing import Any
 
+from ...extents import Extent, hint
 from ...numpy_numbers import NUMBERS
 from ...tensor import Tensor
 from ...varying import is_varying, plain
-from ..recording.results import is_made_of_objects, result_of
+from ..recording.transparent import attributes_of, is_transparent
 from ..signature import MAPPINGS, fields_of
-from .plain_parts import plain_keys, remade
+from .plain_parts import plain_keys, plain_parts, remade
 
 Change = Callable[[], None]
 
@@ -96,30 +98,79 @@ def _setter(value: Any) -> Callable[[str, Any], None]:
     return lambda name, new: object.__setattr__(value, name, new)
 
 
-def without_varying(result: Any, structure: Any, leaves: Sequence[Any]) -> Any:
-    """A result with values for the varying numbers among its ``leaves``."""
-    if is_made_of_objects(structure):
-        return result_of(structure, iter([plain(x) if is_varying(x) else x for x in leaves]))
-    return _with_values(result)
+def without_varying(result: Any, outside: Callable[[], Collection[int]]) -> Any:
+    """A result with values for the numbers and sizes of a recording in it; what can be changed stays the same object.
+
+    ``outside`` tells the identities of objects that were there before the call, which are handed out as they are.
+    """
+    return _Values(outside).of(result)
 
 
-def _with_values(result: Any) -> Any:
-    """A result with values for the varying numbers in it; what can be changed stays the same object."""
-    if is_varying(result):
-        return plain(result)
-    kind = type(result)
-    if isinstance(result, tuple):
-        parts = tuple(map(_with_values, result))
-        return result if all(map(is_, parts, result)) else remade(kind, parts)
-    if kind is slice:
-        return slice(*map(_with_values, (result.start, result.stop, result.step)))
-    if kind is list:
-        result[:] = map(_with_values, result)
-    elif kind in MAPPINGS:
-        for key, x in list(result.items()):
-            result[key] = _with_values(x)
-        plain_keys(result)
-    elif not isinstance(result, Tensor):
-        for name in fields_of(result) or ():
-            object.__setattr__(result, name, _with_values(getattr(result, name)))
-    return result
+class _Values:
+    """Goes through a result once, and puts values where numbers and sizes stand."""
+
+    def __init__(self, outside: Callable[[], Collection[int]]) -> None:
+        self.outside = cache(outside)
+        self.seen: dict[int, tuple[Any, Any]] = {}  # by identity: what it was, and is from now on
+
+    def of(self, value: Any) -> Any:
+        """What stands for ``value`` from now on."""
+        if is_varying(value) or type(value) is Extent:
+            return hint(plain(value))
+        if isinstance(value, Tensor):
+            return value
+        if id(value) in self.seen:
+            return self.seen[id(value)][1]
+        self.seen[id(value)] = value, value
+        if isinstance(value, (tuple, slice)):
+            self.seen[id(value)] = value, self.remade(value)
+        elif type(value) is frozenset:
+            self.seen[id(value)] = value, plain_parts(value)
+        else:
+            self.replace_in(value)
+        return self.seen[id(value)][1]
+
+    def remade(self, value: Any) -> Any:
+        """A tuple or a slice with values for its parts."""
+        if isinstance(value, slice):
+            before: tuple[Any, ...] = value.start, value.stop, value.step
+            parts = tuple(map(self.of, before))
+            return value if all(map(is_, parts, before)) else slice(*parts)
+        parts = tuple(map(self.of, tuple.__iter__(value)))
+        own = getattr(value, "__dict__", {})
+        new = {name: self.of(x) for name, x in own.items()}
+        if all(map(is_, parts, tuple.__iter__(value))) and all(
+            map(is_, new.values(), own.values())
+        ):
+            return value
+        made = remade(type(value), parts)
+        if new:
+            vars(made).update(new)
+        return made
+
+    def replace_in(self, value: Any) -> None:
+        """Put values in what can be changed."""
+        if isinstance(value, list):
+            for i, x in enumerate(list.__iter__(value)):
+                self.put(x, partial(list.__setitem__, value, i))
+        elif isinstance(value, dict):
+            for key, x in list(dict.items(value)):
+                self.put(x, partial(dict.__setitem__, value, key))
+            plain_keys(value)
+        if type(value) is list or type(value) in MAPPINGS:
+            return
+        if is_transparent(type(value)) and id(value) not in self.outside():
+            slots, attributes = attributes_of(value)
+            for name, x in slots.items():
+                self.put(x, partial(object.__setattr__, value, name))
+            for name, x in attributes.items():
+                self.put(x, partial(vars(value).__setitem__, name))
+        else:
+            for name in fields_of(value) or ():
+                self.put(getattr(value, name), partial(object.__setattr__, value, name))
+
+    def put(self, value: Any, store: Callable[[Any], None]) -> None:
+        """Store what stands for ``value`` where that is something else."""
+        new = self.of(value)
+        if new is not value:
+            store(new)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import gc
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from types import CellType, CodeType
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from types import BuiltinMethodType, CellType, CodeType, FunctionType, MethodType, MethodWrapperType
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -17,7 +18,7 @@ from ...extents import Extent
 from ...varying import plain
 from ..recording.transparent import attributes_of, is_transparent
 from ..state.checks import Check, Read
-from ..state.reads import reads_of
+from ..state.reads import is_library_class, reads_of
 from .functions import type_is_followed
 from .numbers import UnfitError
 from .places import Place
@@ -30,6 +31,8 @@ _GLOBALS = frozenset(
     {"ctypes", "datetime", "decimal", "Decimal", "json", "marshal", "pow", "timedelta", "type"}
 )
 _ATTRIBUTES = frozenset({"Decimal", "dumps", "dump", "isscalar", "from_float", "timedelta"})
+
+_METHODS = (MethodType, MethodWrapperType, BuiltinMethodType)
 
 #: Objects of a program that are looked through for sizes which were left there.
 _MOST_OBJECTS = 10_000
@@ -90,7 +93,7 @@ def _plain_error(error: BaseException) -> None:
 def take_back(recorder: Recorder, objects: Iterable[Any]) -> None:
     """Put values where a run left numbers that stood for others, be it as keys or in tuples.
 
-    Sizes are looked for in ``objects`` and what these contain.
+    Sizes are looked for in ``objects``, the result of the run among them, and what these contain.
     """
     if recorder.scope is not None:
         _plain_sizes(objects)
@@ -149,12 +152,22 @@ def _replace_in(holder: Any, values: Mapping[int, Any]) -> None:
     elif isinstance(holder, BaseException):
         holder.args = values.get(id(holder.args), holder.args)
         _replace_in(vars(holder), values)
-    elif isinstance(holder, CellType):
-        holder.cell_contents = values.get(id(holder.cell_contents), holder.cell_contents)
     else:
-        for name, x in _attributes(holder):
-            if id(x) in values:
-                object.__setattr__(holder, name, values[id(x)])
+        _replace_in_function(holder, values)
+    for name, x in _attributes(holder):
+        if id(x) in values:
+            object.__setattr__(holder, name, values[id(x)])
+
+
+def _replace_in_function(holder: Any, values: Mapping[int, Any]) -> None:
+    """The same for what functions hold."""
+    if isinstance(holder, CellType):
+        holder.cell_contents = values.get(id(holder.cell_contents), holder.cell_contents)
+    elif isinstance(holder, FunctionType):
+        holder.__defaults__ = values.get(id(holder.__defaults__), holder.__defaults__)
+    elif type(holder) is partial:
+        arguments = values.get(id(holder.args), holder.args)
+        holder.__setstate__((holder.func, arguments, holder.keywords, vars(holder)))
 
 
 def _plain_sizes(objects: Iterable[Any]) -> None:
@@ -167,27 +180,37 @@ def _plain_sizes(objects: Iterable[Any]) -> None:
         seen.add(id(holder))
         parts = _parts_of(holder)
         values = {id(x): plain_parts(x) for x in parts if plain_parts(x) is not x}
-        if parts and not isinstance(holder, tuple):
+        if values and not isinstance(holder, tuple):
             _replace_in(holder, values)
         waiting += parts
 
 
 def _parts_of(holder: Any) -> list[Any]:
-    """What a container or an object of a program holds."""
-    if isinstance(holder, (list, tuple, set, deque)):
-        return list(holder)
-    if isinstance(holder, dict):
-        return list(dict.values(holder))
-    if isinstance(holder, BaseException):
-        return [holder.args, *vars(holder).values()]
-    return [x for _, x in _attributes(holder)]
+    """What a container, a function or an object of a program holds."""
+    kind = type(holder)
+    if isinstance(holder, (list, tuple, set, frozenset, deque)):
+        found = list(holder)
+    elif isinstance(holder, dict):
+        found = [*dict.keys(holder), *dict.values(holder)]
+    elif isinstance(holder, BaseException):
+        found = [holder.args, *vars(holder).values()]
+    elif kind is CellType:
+        return gc.get_referents(holder)  # it may be empty
+    elif kind is FunctionType:
+        found = [*(holder.__closure__ or ()), holder.__defaults__, holder.__kwdefaults__]
+    elif kind is partial:
+        found = [holder.func, holder.args, holder.keywords]
+    elif kind in _METHODS:
+        return [holder.__self__]
+    elif isinstance(holder, Iterator) and kind.__module__ in ("builtins", "itertools"):
+        return gc.get_referents(holder)
+    else:
+        found = []
+    return found + [x for _, x in _attributes(holder)]
 
 
 def _attributes(holder: Any) -> list[tuple[str, Any]]:
     """The names and values of what an object of a program is made of; nothing for other objects."""
     kind: type = type(holder)
-    return (
-        [pair for some in attributes_of(holder) for pair in some.items()]
-        if is_transparent(kind)
-        else []
-    )
+    known = is_transparent(kind) or not is_library_class(kind)
+    return [pair for some in attributes_of(holder) for pair in some.items()] if known else []

@@ -5,6 +5,7 @@ Whoever puts a number into a dict or a set asks for its hash, which fixes its va
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
 from operator import is_
 from typing import Any
@@ -15,12 +16,15 @@ from ...varying import is_varying, plain
 
 
 def plain_parts(value: Any) -> Any:
-    """``value`` with plain ones for the numbers and sizes, in tuples, that a recording knows more about.
+    """``value`` with plain ones for the numbers and sizes, in tuples and frozen sets, that a recording follows.
 
     >>> from tracejit.varying import VaryingInt
     >>> plain_parts((VaryingInt(1, None, None), ("k", 2)))
     (1, ('k', 2))
     """
+    if type(value) is frozenset:
+        pairs = [(plain_parts(x), x) for x in value]
+        return value if all(new is x for new, x in pairs) else frozenset([new for new, _ in pairs])
     if not isinstance(value, tuple):
         return hint(plain(value))
     parts = [plain_parts(x) for x in value]
@@ -67,5 +71,7 @@ def plain_keys(mapping: dict[Any, Any]) -> None:
     """Put values where numbers that stand in for others are keys, in place and in the same order."""
     items = [(plain_parts(key), x) for key, x in dict.items(mapping)]
     if not all(new is key for (new, _), key in zip(items, dict.keys(mapping), strict=True)):
-        dict.clear(mapping)
-        mapping.update(items)
+        base: Any = OrderedDict if isinstance(mapping, OrderedDict) else dict
+        base.clear(mapping)
+        for key, x in items:
+            base.__setitem__(mapping, key, x)

@@ -20,13 +20,13 @@ from ..numbers.places import Place, patched
 from ..replay.held import see, seen_in, standing_for, with_held
 from ..rounds.rounds import Rounds
 from ..rounds.settled import resume, settle
-from ..signature import containers, flatten, shows_sizes, statics_of
+from ..signature import containers, flatten, statics_of
 from ..state.calls import watching
 from ..state.state import StateGuard
 from ..state.values import same
 from .outside import seen_outside
 from .recorder import Recorder
-from .results import flatten_result, result_of
+from .results import flatten_result
 
 if TYPE_CHECKING:
     from ..entry import Entry
@@ -116,10 +116,7 @@ def run_recorded(
         listener.base = _run.__code__
     recorder.codes, recorder.known_hooks = guard.codes, guard.hooks
     recorder.value_lists = entry.owner.uses.value_lists
-    result, structure = _run(entry, recorder, guard, given, leaves)
-    if recorder.scope is not None and shows_sizes(structure):
-        result = result_of(structure, iter(leaves))
-    return result, structure
+    return _run(entry, recorder, guard, given, leaves)
 
 
 def _run(

@@ -94,7 +94,7 @@ class _Walk:
             return SizeLeaf(value)
         if not _is_simple(value):
             if not is_transparent(kind):
-                return Static(value)
+                return Static(plain_parts(value) if kind is frozenset else value)
             self.needed = True
             if id(value) in self.outside():
                 return Static(value)
