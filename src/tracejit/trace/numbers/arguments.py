@@ -157,9 +157,10 @@ class _Values:
             for key, x in list(dict.items(value)):
                 self.put(x, partial(dict.__setitem__, value, key))
             plain_keys(value)
-        if type(value) is list or type(value) in MAPPINGS:
+        kind: type = type(value)
+        if kind is list or kind in MAPPINGS:
             return
-        if is_transparent(type(value)) and id(value) not in self.outside():
+        if is_transparent(kind) and id(value) not in self.outside():
             slots, attributes = attributes_of(value)
             for name, x in slots.items():
                 self.put(x, partial(object.__setattr__, value, name))

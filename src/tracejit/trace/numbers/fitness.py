@@ -167,7 +167,8 @@ def _replace_in_function(holder: Any, values: Mapping[int, Any]) -> None:
         holder.__defaults__ = values.get(id(holder.__defaults__), holder.__defaults__)
     elif type(holder) is partial:
         arguments = values.get(id(holder.args), holder.args)
-        holder.__setstate__((holder.func, arguments, holder.keywords, vars(holder)))
+        made: Any = holder  # which is known to have more than its stub says
+        made.__setstate__((holder.func, arguments, holder.keywords, vars(holder)))
 
 
 def _plain_sizes(objects: Iterable[Any]) -> None:
