@@ -18,7 +18,8 @@ class Modes(threading.local):
     where that is the default; ``autocast_depth`` counts the blocks around. ``default_device`` is where new tensors are
     made, None for the host. ``anomaly_nan`` says whether a watch that is on, or would be, looks for nan.
     ``walk`` is the backward pass that is going on. ``deferral`` is what puts large operations off while a run is
-    recorded. ``unusual`` is None until something that calls differ in is set: what :meth:`note` wrote there.
+    recorded. ``draws`` gives the keys of random draws inside ``vmap``. ``unusual`` is None until something that calls
+    differ in is set: what :meth:`note` wrote there.
     """
 
     grad: bool = True
@@ -26,6 +27,7 @@ class Modes(threading.local):
     builder: Any = None
     recorder: Any = None
     deferral: Any = None
+    draws: Any = None
     saved_hooks: tuple[Any, ...] = ()
     anomaly: Any = None
     walk: Any = None

@@ -184,6 +184,9 @@ def next_key(generator: Generator | None = None) -> tuple[Tensor, int]:
     >>> next_key(Generator())[1]
     0
     """
+    if MODES.draws is not None:
+        same: tuple[Tensor, int] = MODES.draws(generator)
+        return same
     generator = generator_of(making_device()) if generator is None else generator
     if MODES.recorder is not None:
         found: tuple[Tensor, int] = MODES.recorder.random_key(generator)

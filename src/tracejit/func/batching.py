@@ -7,12 +7,16 @@ gradients included. Compiled, the samples' operations are rounds of one loop.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ..errors import ArgumentValueError
+from ..modes import MODES
 from ..ops.functions.joining import stack
-from ..ops.functions.slicing import select
+from ..ops.functions.slicing import narrow, select
+from ..ops.source import full
+from ..random import next_key
 from ..tensor import Tensor
 
 
@@ -27,8 +31,11 @@ def vmap(
     """A function that applies ``func`` to each slice of its arguments along ``in_dims`` and stacks the results.
 
     ``in_dims`` and ``out_dims`` are a dimension for all, or nested like the arguments and results; None for arguments
-    that are not sliced. Random draws differ from sample to sample unless ``randomness`` is "same". Raises
-    ``ValueError`` for dimensions that do not fit and for batches of different sizes.
+    that are not sliced, and results that are no tensors or the same for all. Arguments given by keyword are not sliced.
+    Random draws differ from sample to sample where ``randomness`` is "different", and are those of the first sample
+    where it is "same"; else they raise ``RuntimeError``. Of a batch without samples ``func`` is called with zeros.
+    Samples are taken one by one whatever ``chunk_size`` says. Raises ``ValueError`` for dimensions that do not fit, for
+    batches of different sizes and for a ``chunk_size`` that is not positive.
 
     >>> import tracejit as tj
     >>> tj.vmap(tj.dot)(tj.ones(2, 3), tj.ones(2, 3))
@@ -38,6 +45,10 @@ def vmap(
         raise ArgumentValueError(
             "Only allowed values for randomness are 'error', 'different', or 'same'. "
             f"Got {randomness}"
+        )
+    if chunk_size is not None and chunk_size <= 0:
+        raise ArgumentValueError(
+            f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})"
         )
 
     @functools.wraps(func)
@@ -49,7 +60,6 @@ def vmap(
             )
         sizes: list[int] = []
         _measure(args, dims, sizes)
-        _measure(tuple(kwargs.values()), (0,) * len(kwargs), sizes)
         if not sizes or len(set(sizes)) > 1:
             raise ArgumentValueError(
                 "vmap: at least one Tensor argument must be sliced"
@@ -57,12 +67,54 @@ def vmap(
                 else f"vmap: Expected all tensors to have the same size in the mapped dimension, got {sizes}"
             )
         rows = []
-        for index in range(sizes[0]):
-            named = {k: _sliced(v, 0, index) for k, v in kwargs.items()}
-            rows.append(func(*_sliced(args, dims, index), **named))
-        return _stacked(rows, out_dims)
+        with _drawing(randomness) as draws:
+            for index in range(max(sizes[0], 1)):
+                draws.begin()
+                rows.append(func(*_sliced(args, dims, index), **kwargs))
+        return _stacked(rows, out_dims, sizes[0] == 0)
 
     return batched
+
+
+class _Draws:
+    """Gives the keys of the random draws of samples."""
+
+    def __init__(self, randomness: str, outer: Any) -> None:
+        self.randomness, self.outer = randomness, outer
+        self.keys: list[tuple[Tensor, int]] = []  # of the first sample
+        self.count = 0  # draws of the present sample
+
+    def begin(self) -> None:
+        """The next sample."""
+        self.count = 0
+
+    def __call__(self, generator: Any) -> tuple[Tensor, int]:
+        """The key of the next draw."""
+        if self.randomness == "error":
+            raise RuntimeError(
+                "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
+                "'different' randomness flags on vmap or perform the randomness operation out of vmap"
+            )
+        position, self.count = self.count, self.count + 1
+        if self.randomness == "same" and position < len(self.keys):
+            return self.keys[position]
+        MODES.draws = self.outer
+        try:
+            self.keys.append(next_key(generator))
+        finally:
+            MODES.draws = self
+        return self.keys[-1]
+
+
+@contextmanager
+def _drawing(randomness: str) -> Iterator[_Draws]:
+    """Inside, samples draw as ``randomness`` says."""
+    outer = MODES.draws
+    MODES.draws = _Draws(randomness, outer)
+    try:
+        yield MODES.draws
+    finally:
+        MODES.draws = outer
 
 
 def _parts(value: Any, dims: Any) -> list[tuple[Any, Any, Any]] | None:
@@ -94,7 +146,13 @@ def _sliced(value: Any, dims: Any, index: int) -> Any:
     parts = _parts(value, dims)
     if parts is None:
         sliced = isinstance(value, Tensor) and dims is not None
-        return select(value, dims, index) if sliced else value
+        if not sliced:
+            return value
+        if value.shape[dims] == 0:
+            shape = list(value.shape)
+            del shape[dims]
+            return full(shape=tuple(shape), value=0, dtype=value.dtype)
+        return select(value, dims, index)
     return _like(value, [_sliced(part, dim, index) for _, part, dim in parts])
 
 
@@ -104,15 +162,18 @@ def _like(value: Any, parts: list[Any]) -> Any:
     return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
 
 
-def _stacked(rows: list[Any], dims: Any) -> Any:
+def _stacked(rows: list[Any], dims: Any, empty: bool) -> Any:
+    """The results of all samples together; of none where there is only one that stands for them."""
     first = rows[0]
     parts = _parts(first, dims)
     if parts is not None:
-        return _like(first, [_stacked([row[key] for row in rows], dim) for key, _, dim in parts])
+        found = [_stacked([row[key] for row in rows], dim, empty) for key, _, dim in parts]
+        return _like(first, found)
+    if dims is None:
+        return first
     if not isinstance(first, Tensor):
         raise ArgumentValueError(
             f"vmap: the function must only return Tensors, got type {type(first).__name__}"
         )
-    if dims is None:
-        return first
-    return stack(rows, dims)
+    together = stack(rows, dims)
+    return narrow(together, dims, 0, 0) if empty else together

@@ -11,6 +11,7 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakValueDictionary
 
 from ..autograd import entry, grad_mode
 from ..autograd.node import AccumulateGrad, Node, next_number
@@ -112,15 +113,18 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]
             trace.outer = before  # it depends on these cotangents only in this call
 
     shown = unflatten(structure, iter(trace.plain(results)))
+    trace.close()
     return (shown, pull, trace.plain_tree(aux)) if has_aux else (shown, pull)
 
 
-def jvp(func: Function, primals: Any, tangents: Any, *, has_aux: bool = False) -> tuple[Any, ...]:
+def jvp(
+    func: Function, primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False
+) -> tuple[Any, ...]:
     """``(func(*primals), J·tangents)``; with ``has_aux`` followed by what ``func`` returned besides.
 
     ``primals`` and ``tangents`` are tuples of equal structure. The product is the derivative of vᵀJ with respect to v.
     Raises ``TypeError`` for anything but tuples, ``ValueError`` for integers and ``RuntimeError`` where tangents do not
-    fit.
+    fit, or with ``strict`` where part of the output does not hang on the primals.
 
     >>> import tracejit as tj
     >>> tj.func.jvp(lambda x: x * x, (tj.tensor([1.0, 2.0]),), (tj.tensor([1.0, 0.0]),))
@@ -134,7 +138,7 @@ def jvp(func: Function, primals: Any, tangents: Any, *, has_aux: bool = False) -
     structure = flatten(output, results)
     given = _same_structure(tangents, trace.structure, trace.leaves, "tangents")
     weights, first = _weighted(trace, results)
-    products = _products(trace, results, weights, first, given)
+    products = _products(trace, results, weights, first, given, strict)
     shown = unflatten(structure, iter(trace.plain(results)))
     product = unflatten(structure, iter(products))
     return (shown, product, trace.plain_tree(aux)) if has_aux else (shown, product)
@@ -178,6 +182,7 @@ def _products(
     weights: Sequence[Any],
     first: Sequence[Any],
     tangents: Sequence[Any],
+    strict: bool = False,
 ) -> list[Any]:
     """The derivatives of the gradients with respect to the weights, along the tangents."""
     pairs = [(g, t) for g, t in zip(first, tangents, strict=True) if g.requires_grad]
@@ -192,7 +197,15 @@ def _products(
                 create_graph=trace.outer,
                 allow_unused=True,
             )
+    if strict and any(product is None for product in found):
+        raise AutogradError(
+            "jvp(f, primals, tangents, strict=True): part of the output of f is independent of the inputs."
+        )
     return trace.plain([_or_zeros(p, r) for p, r in zip(found, results, strict=True)])
+
+
+#: Leaves of derivatives whose function has run, by identity.
+_CLOSED: WeakValueDictionary[int, Any] = WeakValueDictionary()
 
 
 # --- one differentiation --------------------------------------------------------------------------------------------
@@ -277,13 +290,18 @@ class Trace:
                 continue
             seen.add(node)
             if isinstance(node, AccumulateGrad):
-                if id(node.variable) not in own:
+                variable = node.variable
+                if id(variable) not in own and _CLOSED.get(id(variable)) is not variable:
                     return True
             elif node.sequence < self.first:
                 return True
             else:
                 stack.extend(edge[0] for edge in node.edges if edge is not None)
         return False
+
+    def close(self) -> None:
+        """The function has run: to whoever uses what it gave, leaves made here are nothing outside."""
+        _CLOSED.update((id(x), x) for x in self.leaves if x.is_leaf)
 
     def plain(self, values: Sequence[Any]) -> list[Any]:
         """Without the history that leads to nothing but the leaves made here."""
