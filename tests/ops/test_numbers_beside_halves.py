@@ -21,6 +21,8 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "over": lambda x: x / 3.3,
     "number over": lambda x: 1.3 / (x.abs() + 1),
     "0-d of float32": lambda x: x * tj.tensor(1.3333),
+    "over, rounded down": lambda x: x // 0.3,
+    "over, rounded to zero": lambda x: tj.div(x, 0.7, rounding_mode="trunc"),
     "lerp": lambda x: tj.lerp(x, x.flip(0), 0.3),
     "lerp from the end": lambda x: tj.lerp(x, x.flip(0), 0.7),
     "leaky_relu": lambda x: F.leaky_relu(x, 0.03),
@@ -62,6 +64,19 @@ def test_numbers_that_vary_too(dtype: Any, single: bool) -> None:
         for a, b in zip(function(x, c), expected, strict=True):
             assert a.tolist() == b.tolist()
     assert function.stats.compiled_calls >= 2
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_quotients_of_halves_are_rounded_before_they_are_cut(dtype: Any) -> None:
+    x = numbers(dtype) * 30
+    y = numbers(dtype).flip(0) * 0.1 + 0.77
+    function = tj.compile(lambda x, y: tj.div(x, y, rounding_mode="trunc"), strict=True)
+    for many in (x, x[5]):
+        expected = (many / y).trunc()
+        assert expected.tolist() != (many.float() / y.float()).trunc().to(dtype).tolist()
+        assert tj.div(many, y, rounding_mode="trunc").tolist() == expected.tolist()
+        for _ in range(3):
+            assert function(many, y).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("dtype", HALVES, ids=str)

@@ -201,6 +201,15 @@ def _check_sizes(
         )
 
 
+def _refuse_projections(kind: str, given: dict[str, Any]) -> None:
+    """Say that ``kind`` has no ``proj_size``, by its error, and refuse other unknown options as any function does."""
+    if "proj_size" in given:
+        raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
+    if given:
+        name = next(iter(given))
+        raise TypeError(f"{kind}.__init__() got an unexpected keyword argument {name!r}")
+
+
 class RNN(RNNBase):
     """h' = tanh(W x + b + V h + c), or relu, for (T, N, input) or (T, input); ``batch_first``: (N, T, input).
 
@@ -224,7 +233,9 @@ class RNN(RNNBase):
         bidirectional: bool = False,
         device: Any = None,
         dtype: DType | None = None,
+        **projected: Any,
     ) -> None:
+        _refuse_projections("RNN", projected)
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(
                 f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'."
@@ -312,7 +323,9 @@ class GRU(RNNBase):
         bidirectional: bool = False,
         device: Any = None,
         dtype: DType | None = None,
+        **projected: Any,
     ) -> None:
+        _refuse_projections("GRU", projected)
         super().__init__(
             "GRU",
             input_size,

@@ -181,7 +181,7 @@ def _pow_grad_exponent(g: Any, out: Any, x: Any, y: Any) -> Any:
 
 @elementwise(
     "floor_divide(x, y)",
-    promotion=p.numeric,
+    promotion=p.whole_quotients,
     grad={"x": lambda g: zeros_like(g), "y": lambda g: zeros_like(g)},
     domain={"x": (-9.0, 9.0), "y": (0.5, 3.0)},
 )
@@ -192,7 +192,7 @@ def floor_divide(x: Array, y: Array) -> Array:
 
 @elementwise(
     "trunc(x / y)",
-    promotion=p.floats_only,
+    promotion=p.cut_quotients,
     grad={"x": lambda g: zeros_like(g), "y": lambda g: zeros_like(g)},
     domain={"x": (-9.0, 9.0), "y": (0.5, 3.0)},
 )

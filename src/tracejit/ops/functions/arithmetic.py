@@ -136,7 +136,12 @@ def div(input: Tensor, other: Tensor | Number, *, rounding_mode: str | None = No
             "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
             f"'{rounding_mode}'"
         )
-    if promoted(input, other).is_floating_point:
+    dtype = promoted(input, other)
+    if dtype.is_half and is_tensor(other) and other.ndim:
+        return e.trunc(
+            e.div(input, other)
+        )  # rounded before what is behind the point is cut, unlike by one number
+    if dtype.is_floating_point:
         return e.trunc_divide(input, other)
     below = e.floor_divide(input, other)
     inexact = c.ne(e.mul(below, other), input)

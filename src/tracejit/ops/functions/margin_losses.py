@@ -159,7 +159,7 @@ def multilabel_soft_margin_loss(
     tensor(0.6931)
     """
     yes = e.mul(target, logsigmoid(input))
-    loss = e.neg(e.add(yes, e.mul(e.sub(1.0, target), logsigmoid(e.neg(input)))))
+    loss = e.neg(e.add(yes, e.mul(1 - target, logsigmoid(e.neg(input)))))
     loss = loss if weight is None else e.mul(loss, weight)
     last = input.ndim - 1
     mean = e.div(r.sum(loss, dims=(last,), keepdim=False), shape_of(input)[last])

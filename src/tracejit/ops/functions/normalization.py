@@ -228,7 +228,8 @@ def batch_norm(
 ) -> Tensor:
     """Standardise each channel (dimension 1) over the others, by batch or running statistics.
 
-    In training the running statistics are updated in place. Raises ``ValueError`` for one value per channel.
+    In training the running statistics are updated in place. Raises ``ValueError`` for one value per channel, and for
+    an ``eps`` below zero (in training: not above zero).
 
     >>> import tracejit as tj
     >>> tj.batch_norm(tj.tensor([[1.0], [3.0]]), None, None, training=True)
@@ -237,6 +238,8 @@ def batch_norm(
     """
     if training and eps <= 0.0:
         raise ArgumentValueError(f"batch_norm eps must be positive during training, but got {eps}")
+    if eps < 0.0:
+        raise ArgumentValueError(f"batch_norm eps must be non-negative, but got {eps}")
     return normalized_by_batch(
         input, running_mean, running_var, weight, bias, training, momentum, eps
     )
