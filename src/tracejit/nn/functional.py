@@ -71,7 +71,7 @@ _NAMES = (
         "channel_shuffle",
         "native_channel_shuffle",
     ),
-    *("grid_sample", "affine_grid", "pdist", "ctc_loss"),
+    *("grid_sample", "affine_grid", "grouped_mm", "pdist", "ctc_loss"),
     *("soft_margin_loss", "multi_margin_loss", "multilabel_margin_loss"),
     *("multilabel_soft_margin_loss", "triplet_margin_with_distance_loss"),
     *(f"fractional_max_pool{rank}d{also}" for rank in (2, 3) for also in ("", "_with_indices")),
