@@ -135,20 +135,24 @@ class FlagsInside:
         """Did anything read this value of the tensor that ``key`` is the identity of, or may it still do so?"""
         if any(x is value and other != key for other, x in self.roots.items()):
             return True
-        return any(x is value for statement in self.path for x in _read_by(statement))
+        return any(x is value for statement in self.path for x in read_by(statement))
 
-    def leave_behind(self, tensor: Tensor, value: Value) -> None:
-        """Views made so far show ``value``, as what the tensor shows is another one from now on."""
+    def leave_behind(self, tensor: Tensor, value: Value) -> Tensor | None:
+        """Views made so far show ``value``, as what the tensor shows is another one from now on.
+
+        Returned is what stands for the tensor as it was, if there are any.
+        """
         stand_in = tensor._alias()
         shown = [k for k, (source, _) in self.parents.items() if source is tensor]
         if not shown:
-            return
+            return None
         self.alive.append(stand_in)
         self.left_behind.add(id(stand_in))
         self.roots[id(stand_in)] = value
         for number in shown:
             self.parents[number] = (stand_in, self.parents[number][1])
         self.stand_ins.setdefault(id(tensor), []).append(stand_in)
+        return stand_in
 
     def keeps_its_views(self, tensor: Tensor) -> bool:
         """Would writing to ``tensor`` change what was read of it, or views of it, before its flag changed?"""
@@ -196,7 +200,7 @@ class FlagsInside:
                 tensor._rebound()
 
 
-def _read_by(statement: Any) -> Sequence[Any]:
+def read_by(statement: Any) -> Sequence[Any]:
     """What a value, a guard or a number is made of."""
     if isinstance(statement, Value):
         return statement.value_operands

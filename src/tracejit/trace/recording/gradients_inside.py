@@ -9,7 +9,7 @@ graph alone does not tell about outputs whose history a backward pass inside has
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -96,6 +96,7 @@ class GradientsInside(FunctionsInside, HooksInside, TapeInside, FlagsInside):
     parents: dict[int, tuple[Tensor, tuple[Step, ...]]]
     written: dict[int, Tensor]
     outside_turned: dict[int, int]
+    written_while_away: Callable[[], Iterator[tuple[Value, int]]]
     rebound: dict[int, Any]
     write_counts: dict[int, int]
     adopt: Callable[[Tensor, Value], Value]
@@ -308,10 +309,9 @@ class GradientsInside(FunctionsInside, HooksInside, TapeInside, FlagsInside):
         if not self.rebound.keys().isdisjoint(self.outside_turned):
             self.unsupported("a view turned in place of a tensor whose .data is assigned to")
         outside = {k: self.external[k][1] for k in self.outside_turned}
-        turned = tuple(
-            (v, self.outside_turned[k]) for k, v in outside.items() if self.roots[k] is v
-        )
-        return Effects(tuple(slots), tracked, tuple(self.calls), flags, turned)
+        turned = {v: self.outside_turned[k] for k, v in outside.items() if self.roots[k] is v}
+        turned.update(self.written_while_away())
+        return Effects(tuple(slots), tracked, tuple(self.calls), flags, tuple(turned.items()))
 
     def widened(self, guard: StateGuard) -> StateGuard:
         """``guard`` with the Python state that the run itself turned out to depend on."""

@@ -323,12 +323,9 @@ class Recorder(
         self.check_functions(outputs)
         self.check_arrays()
         self.check_histories(outputs, recipes)
-        writes = tuple(
-            (self.external[key][1], self.roots[key], self.write_counts[key])
-            for key in self.written
-            if self.roots[key] is not self.external[key][1]
-        )
+        writes = tuple(self.new_values())
         self.check_rebound(outputs, [r.value for r in recipes])
+        self.check_unread()
         settle_lookups(self, [*(r.value for r in recipes), *(w[1] for w in writes)], structure)
         effects = self.effects(slots, recipes)
         self.signature.flags.update({k: before for k, (_, before) in self.found_flags.items()})

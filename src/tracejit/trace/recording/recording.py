@@ -13,7 +13,7 @@ from ..numbers.numbers import Number
 from ..numbers.places import Place
 from ..sizes.found_sizes import SizesFound
 from ..state.state import StateGuard
-from .flags_inside import NewLeaf
+from .flags_inside import NewLeaf, read_by
 from .gradients_inside import Effects
 from .spent import Spent
 
@@ -91,3 +91,10 @@ class Recording:
             return made
         guard.stored(self.held, made[1:])
         return made[0]
+
+
+def read_in(found: Recording) -> set[Value]:
+    """The values that a recorded run reads, returns computed, or writes to tensors."""
+    read = {x for statement in found.path for x in read_by(statement) if isinstance(x, Value)}
+    read.update(recipe.value for recipe in found.outputs if recipe.kind == "computed")
+    return read.union(new for _, new, _ in found.writes)

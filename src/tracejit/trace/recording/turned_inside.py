@@ -39,7 +39,7 @@ class TurnedInside:
     trial: Trial | None
     emit: Callable[..., Value]
     inside: Callable[[Tensor], bool]
-    leave_behind: Callable[[Tensor, Value], None]
+    leave_behind: Callable[[Tensor, Value], Tensor | None]
     not_in_rounds: Callable[[], None]
     origin: Callable[[Tensor], tuple[Tensor, tuple[Step, ...]]]
     show: Callable[[Tensor, Value], None]

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from ...ir.graph import Value
-from ...layout import layout_of
 from ...modes import MODES
 from ...ops import elementwise, memory_views, movement
 from ...ops.inverse import write
@@ -19,25 +15,26 @@ from ...tensor import Tensor
 from ...tensor_core import Version
 from ..rounds.rounds import Wrote
 from ..sizes.found_sizes import user_line
+from .flags_inside import read_by
+from .given_memory import GivenMemory
 from .kept_alive import KeptAlive
 from .outside import overlaps_itself
 from .parts_inside import PartsInside
-from .recording import MOVED, Step, writes_once_moved
+from .recording import Step
 from .regions import Regions
 from .unseen_writes import UnseenWrites
 
-#: Why something that is assigned to .data cannot be compiled.
-ASSIGNED = "assignment to .data inside a compiled function"
 THROUGH = "an in-place change through detach()"
 
 
-class WritesInside(PartsInside, UnseenWrites):
+class WritesInside(GivenMemory, PartsInside, UnseenWrites):
     """The part of a recorder that follows in-place changes."""
 
     failure: str | None
     roots: dict[int, Value]
     parents: dict[int, tuple[Tensor, tuple[Step, ...]]]
     alive: KeptAlive
+    found_flags: dict[int, Any]
     tracked_writes: set[int]
     builder: Any
     emit: Callable[..., Value]
@@ -55,10 +52,10 @@ class WritesInside(PartsInside, UnseenWrites):
     line: tuple[str, int] | None
     may_be_saved: Callable[..., bool]
     can_be_written: Callable[[Tensor, Sequence[Step]], bool]
-    leave_behind: Callable[[Tensor, Value], None]
     shows_the_same: Callable[[Tensor, Tensor], bool]
 
     def __init__(self) -> None:
+        GivenMemory.__init__(self)
         PartsInside.__init__(self)
         UnseenWrites.__init__(self)
         self.written: dict[int, Tensor] = {}
@@ -67,9 +64,8 @@ class WritesInside(PartsInside, UnseenWrites):
         self.write_counts: dict[int, int] = {}
         self.written_apart: set[int] = set()  # through .data, which no version counts
         self.tracked_aliases: set[int] = set()  # changed through detach() to what requires grad
+        self.not_to_be_read: set[int] = set()  # for they share memory with what was changed
         self.overwritten = False  # was anything changed in place?
-        #: Tensors from outside that were given other memory, and what counts the writes of all else that shows it.
-        self.rebound: dict[int, weakref.ref[Version]] = {}
 
     def assign(self, tensor: Tensor, new: Tensor) -> None:
         """``tensor`` was overwritten in place with ``new``."""
@@ -88,6 +84,7 @@ class WritesInside(PartsInside, UnseenWrites):
         self.value_of(tensor)
         goes_on = not MODES.grad and viewed._flows is True and self.unseen(viewed, tensor)
         self.changes_for_parts(tensor)
+        self.changed_where_given(tensor)
         if any(op is movement.reshape for op, _ in steps):
             self.layout_read(viewed)  # whether it is a view may hang on sizes
         through = tuple(step for step in steps if step[0] is not elementwise.detach_copy)
@@ -129,62 +126,6 @@ class WritesInside(PartsInside, UnseenWrites):
     def _wrote_itself(self, tensor: Tensor) -> None:
         if self.rounds is not None:
             self.rounds.wrote_itself(tensor)
-
-    def data_set(self, tensor: Tensor, new: Tensor) -> None:
-        """``tensor.data = new`` is about to happen: it gets the memory of ``new``."""
-        self.stop_trial("assigns to .data")
-        if self.failure is None:
-            with self.careful(ASSIGNED):
-                self._rebind(tensor, new)
-
-    def _rebind(self, tensor: Tensor, new: Tensor) -> None:
-        self.not_in_rounds()
-        self.overwritten = True
-        value, key = self.value_of(new), id(tensor)
-        before = self.value_of(tensor)
-        computed = value.op is not None and not is_view(value) and not is_selected(value)
-        alike = layout_of(new) == layout_of(tensor) and new.spec == tensor.spec
-        written = key in self.written and key not in self.rebound
-        outside = key in self.external and tensor._base is None
-        if not (outside and not written and computed and alike and id(new) in self.roots):
-            self.unsupported(ASSIGNED)
-            return
-        if key not in self.written:
-            self.write_outside(tensor, differentiable=False, tracked=False)
-        self.changed_beneath(tensor, None, ASSIGNED)
-        if tensor.requires_grad and not self.goes_on(tensor):
-            self.opaque(ASSIGNED, tensor)
-        if new._requires_grad:
-            value = self.emit(elementwise.detach_copy, (value,), {})
-        self.leave_behind(tensor, before)
-        self.rebound[key] = weakref.ref(new._writes)
-        self.write_counts[key] = min(self.write_counts.get(key, MOVED), MOVED)
-        self.roots[key] = self.continues(value, before) if self.goes_on(tensor) else value
-
-    def given_is_kept(self, tensor: Tensor) -> bool:
-        """Was ``tensor`` given memory that something else shows: the tensor it came from, or what the tape keeps?"""
-        given = self.rebound.get(id(tensor))
-        if given is None:
-            return False
-        self.alive.sweep(len(self.alive))
-        return given() is not None
-
-    def writes_since_moved(self, key: int) -> int | None:
-        """How often the tensor of this identity was written to since it was given other memory, if it was."""
-        return writes_once_moved(self.write_counts.get(key, 0))
-
-    def check_rebound(self, outputs: Sequence[Tensor], values: Sequence[Value]) -> None:
-        """What was assigned to .data must be in no second place: results of replays lie apart."""
-        given = [self.roots[key] for key in self.rebound]
-        if len(set(given)) < len(given) or not set(given).isdisjoint(values):
-            self.unsupported(ASSIGNED)
-            return
-        rebound = [self.written[key] for key in self.rebound]
-        others = [x for x in outputs if self.rebound and id(self.origin(x)[0]) not in self.rebound]
-        for number, tensor in enumerate(rebound):
-            if any(_share(x, tensor) for x in (*others, *rebound[:number])):
-                self.unsupported(ASSIGNED)
-                return
 
     def _through_alias(
         self, tensor: Tensor, part: Tensor | None, value: Value, new: Tensor
@@ -257,10 +198,24 @@ class WritesInside(PartsInside, UnseenWrites):
             self.unsupported(
                 "an in-place change of a view of a tensor from outside whose elements share memory"
             )
-        if any(key != id(tensor) for key in self.memory.sharing(tensor, self._external_at)):
-            self.unsupported("an in-place change of a tensor that shares memory with another input")
+        shared = [k for k in self.memory.sharing(tensor, self._external_at) if k != id(tensor)]
+        if shared:
+            self.not_in_rounds()
+            self.not_to_be_read.update(shared)
+            self.check_unread()
         self.written[id(tensor)] = tensor
         self.written_memory.add(id(tensor))
+
+    def check_unread(self) -> None:
+        """Inputs that share memory with what was changed do not matter where nothing reads or changes them."""
+        keys = self.not_to_be_read
+        if not keys:
+            return
+        values = {self.external[key][1] for key in keys}
+        read = (x for statement in self.path for x in read_by(statement))
+        known = keys.intersection(self.written) or keys.intersection(self.found_flags)
+        if known or any(isinstance(x, Value) and x in values for x in read):
+            self.unsupported("an in-place change of a tensor that shares memory with another input")
 
     def _external_at(self, key: int) -> Tensor:
         return self.external[key][0]
@@ -271,10 +226,3 @@ class WritesInside(PartsInside, UnseenWrites):
             key != id(tensor)
             for key in self.written_memory.sharing(tensor, self.written.__getitem__)
         )
-
-
-def _share(one: Tensor, other: Tensor) -> bool:
-    """Have two tensors an element in common, which the run left there?"""
-    if isinstance(one.array, np.ndarray) and isinstance(other.array, np.ndarray):
-        return np.may_share_memory(one.array, other.array)
-    return one._writes is other._writes or one.array is other.array

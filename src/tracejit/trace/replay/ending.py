@@ -7,19 +7,20 @@ refuses what eager execution would refuse, and aliasing that the recorded run di
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from copy import copy
 from typing import Any
 
 from ...autograd.late import end_of
 from ...autograd.node import AccumulateGrad, Edge
 from ...cuda.arrays import byte_bounds, is_writeable, write_into
+from ...ir.graph import Value
 from ...modes import MODES
 from ...runtime.callbacks import pointer_of
 from ...tensor import Tensor
 from ...tensor_core import Version
 from ..recording.inputs import Source
-from ..recording.recording import OutputRecipe, writes_once_moved
+from ..recording.recording import OutputRecipe, read_in, writes_once_moved
 from ..recording.spent import Spent, SpentBackward
 from ..tree.tree import Leaf
 
@@ -79,7 +80,9 @@ class Ending:
             for value, n in found.random_calls.items()
         ]
         self.edges = [self.spent_edges(r, sources, positions) for r in found.outputs]
-        self.overlaps = Overlaps(sources, [position for position, *_ in self.writes])
+        self.overlaps = Overlaps(
+            sources, [position for position, *_ in self.writes], read_in(found)
+        )
         self.kin = Kin(leaf, sources, positions, self.writes)
         #: Must a call look at what it writes to even if captured tensors still have the memory they had?
         self.always = bool(self.tracked) or not self.overlaps.simple
@@ -260,10 +263,12 @@ class Overlaps:
     """Does an input that is written to share memory with another input?
 
     Layouts are part of the signature, so only addresses have to be compared; those of captured tensors rarely change,
-    and what was found for them is remembered.
+    and what was found for them is remembered. What is not among the values ``read`` does not matter.
     """
 
-    def __init__(self, sources: Sequence[Source], targets: Sequence[int]) -> None:
+    def __init__(
+        self, sources: Sequence[Source], targets: Sequence[int], read: Collection[Value]
+    ) -> None:
         leaves = {s.position for s in sources if s.leaf}
         twins = {
             s.position: i
@@ -271,8 +276,11 @@ class Overlaps:
             if s.kind == "argument" and s.position in leaves and not s.leaf
         }
         again = {i: twins[s.position] for i, s in enumerate(sources) if s.leaf}
+        matters = {*targets, *(again.get(i, i) for i, s in enumerate(sources) if s.value in read)}
         solid = [
-            (i, s.kind) for i, s in enumerate(sources) if s.value.spec.numel and i not in again
+            (i, s.kind)
+            for i, s in enumerate(sources)
+            if s.value.spec.numel and i not in again and i in matters
         ]
         self.fixed = [i for i, kind in solid if kind == "captured"]
         self.varying = [i for i, kind in solid if kind in ("argument", "gradient")]
