@@ -242,6 +242,52 @@ def test_lbfgs_goes_on_after_a_first_step_that_had_no_slope():
     assert w.item() < 1.0
 
 
+@pytest.mark.parametrize("search", [None, "strong_wolfe"])
+def test_closures_of_lbfgs_are_replayed_whatever_its_state_is_by_then(search):
+    """A closure that only drops gradients does not hang on directions and steps, which change at every call."""
+
+    def descend(compiled):
+        w = tj.tensor([-1.2, 1.0], dtype=tj.float64, requires_grad=True)
+        opt = optim.LBFGS([w], lr=0.01, max_iter=4, line_search_fn=search)
+        counts = {"calls": 0}
+
+        def closure():
+            opt.zero_grad()
+            loss = rosenbrock(w)
+            loss.backward()
+            counts["calls"] += 1
+            return loss
+
+        run = tj.compile(closure, strict=True) if compiled else closure
+        losses = [opt.step(run).item() for _ in range(5)]
+        return losses, w.tolist(), counts["calls"], run
+
+    losses, w, calls, _ = descend(compiled=False)
+    others, other, also, run = descend(compiled=True)
+    assert others == pytest.approx(losses, rel=1e-9)
+    assert other == pytest.approx(w, rel=1e-9)
+    assert run.stats.calls == also == calls >= 20
+    assert run.stats.recordings <= 3
+    assert run.stats.compiled_calls >= calls - 4
+
+
+def test_closures_of_lbfgs_that_read_its_state_see_it():
+    def descend(compiled):
+        w = tj.tensor([-1.2, 1.0], dtype=tj.float64, requires_grad=True)
+        opt = optim.LBFGS([w], lr=0.01, max_iter=3)
+
+        def closure():
+            opt.zero_grad()
+            loss = rosenbrock(w) + opt.state[w].get("func_evals", 0)
+            loss.backward()
+            return loss
+
+        run = tj.compile(closure) if compiled else closure
+        return [opt.step(run).item() for _ in range(5)], w.tolist()
+
+    assert descend(compiled=True) == descend(compiled=False)
+
+
 def test_lbfgs_needs_a_closure_and_one_group():
     w = tj.zeros(1, requires_grad=True)
     with pytest.raises(TypeError, match="closure"):

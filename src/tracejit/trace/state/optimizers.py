@@ -39,9 +39,11 @@ def is_tool(value: Any) -> bool:
     ):
         cls = getattr(sys.modules.get(module), name, None)
         if cls is not None and isinstance(value, cls):
-            if method == "_update_group" and type(value)._update_group is cls._update_group:
+            steps = (method, "step")
+            own = any(getattr(type(value), x) is not getattr(cls, x) for x in steps)
+            if method == "_update_group" and not own:
                 return False  # it has no step, and does its work under other names
-            return _is_library(value, method) and _is_library(value, "step")
+            return all(_is_library(value, x) for x in steps)
     return False
 
 
