@@ -160,17 +160,49 @@ def used_for(
 ) -> tuple[set[str], set[str]]:
     """The names that instructions, given with their names, read for one of these methods, and for anything else.
 
+    What is read of a name by a constant key alone is named for both (``log["loss"]``).
+
     >>> used_for([("LOAD_GLOBAL", "seen"), ("LOAD_METHOD", "append")], {"append"})
     ({'seen'}, {'append'})
+    >>> keyed = [("LOAD_GLOBAL", "log"), ("LOAD_CONST", "loss"), ("BINARY_SUBSCR", None)]
+    >>> used_for([*keyed, ("LOAD_METHOD", "append")], {"append"})
+    ({"log['loss']"}, {'append'})
     """
     found = [step for step in instructions if step[0] != "EXTENDED_ARG"]
     ways: tuple[set[str], set[str]] = (set(), set())
-    for (operation, name), (after, method) in zip(found, [*found[1:], ("", None)], strict=True):
+    for at, (operation, name) in enumerate(found):
         if isinstance(name, str) and not (
             operation in _READS_NOTHING or operation.startswith("STORE_")
         ):
-            ways[after not in ("LOAD_ATTR", "LOAD_METHOD") or method not in methods].add(name)
+            count = _keyed(found, at + 1)
+            after, method = found[at + 1 + count] if at + 1 + count < len(found) else ("", None)
+            other = after not in ("LOAD_ATTR", "LOAD_METHOD") or method not in methods
+            ways[other].add(item_name(name, found[at + 1][1]) if count else name)
     return ways
+
+
+def item_name(name: str, key: str) -> str:
+    """How the item under a constant key is named of what has this name.
+
+    >>> item_name("log", "loss")
+    "log['loss']"
+    """
+    return f"{name}[{key!r}]"
+
+
+#: How an item under a constant key is read, set, or read and set: what comes after the key.
+_ITEM = (("BINARY_SUBSCR",), ("STORE_SUBSCR",), ("COPY", "COPY", "BINARY_SUBSCR"))
+
+
+def _keyed(steps: Sequence[tuple[str, Any]], at: int) -> int:
+    """How many instructions from here on reach the item under a constant key of what was read before; 0 for none."""
+    if at >= len(steps) or steps[at][0] != "LOAD_CONST" or not isinstance(steps[at][1], str):
+        return 0
+    for operations in _ITEM:
+        end = at + 1 + len(operations)
+        if tuple([operation for operation, _ in steps[at + 1 : end]]) == operations:
+            return end - at
+    return 0
 
 
 def at_offset(steps: Sequence[Step], offset: int) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .checks import Contents, Element, Entry, Item, Keys, Members, Size
+from .lists import ItemOf
 from .optimizers import WHOLE, is_group
 from .special import Bulk
 from .values import buffer_contents
@@ -71,9 +72,9 @@ class ContainerWalk:
         if self._items(check.items, check.name, depth):
             self.walk.add(check, check.name)
 
-    def _item(self, check: Item, key: Any, depth: int) -> None:
+    def _item(self, check: Item, key: Any, depth: int, found: ItemOf | None = None) -> None:
         if self.walk.add(check, key):
-            self.walk.reach(check.expected, check.name, depth + 1)
+            self.walk.reach(check.expected, check.name, depth + 1, found)
 
     def _list(self, value: Any, name: str, depth: int) -> None:
         plain = type(value) is list or isinstance(value, deque)
@@ -116,7 +117,8 @@ class ContainerWalk:
                 else f"item {position} of {name}"
             )
             check = (Item if plain else Entry)(value, label, key, dict.get(value, key))
-            self._item(check, position, depth)
+            found = ItemOf(id(value), key) if plain and isinstance(key, str) else None
+            self._item(check, position, depth, found)
 
     def _buffer(self, value: Any, name: str) -> None:
         size = value.nbytes if isinstance(value, np.ndarray) else len(value)

@@ -1,20 +1,29 @@
 """Lists in the walk to which the code only appends: what they hold does not matter, what is appended is a result.
 
 By which names the code reaches a list, and what else it does under these names, is known when all code has been
-reached. So lists wait until then; one that is found in any other way as well is compared like every list. Where only
-one place leads to a list, another list may lie there at another call: one that the code does not know from elsewhere.
+reached; so it is for lists in a dict of which the code reads nothing but items, by constant keys (``log["loss"]``).
+Lists wait until then; one that is found in any other way as well is compared like every list. Where only one place
+leads to a list, another list may lie there at another call: one that the code does not know from elsewhere.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
+from ...bytecode import item_name
 from ..numbers.plain_parts import plain_parts
 from .checks import Bind, Check, Read
 from .reads import Names
 from .values import describe
+
+
+class ItemOf(NamedTuple):
+    """By which key a dict, told by its identity, has a list."""
+
+    holder: int
+    key: str
 
 
 class Fixed(str):
@@ -29,13 +38,19 @@ class AppendedLists:
     def __init__(self) -> None:
         self.wanted = False  # does whoever walks know what to do with them?
         self.waiting: dict[int, tuple[Any, str, int]] = {}
-        self.keys: dict[int, set[str]] = {}
+        self.keys: dict[int, set[str | ItemOf]] = {}
+        self.dicts: dict[int, set[str]] = {}  # by which names dicts were found
         self.fixed: set[int] = set()
         self.found: tuple[Appended, ...] = ()
 
+    def note(self, value: Any, key: Any) -> None:
+        """``value`` was found under ``key``, not necessarily for the first time."""
+        if isinstance(value, dict):
+            self.dicts.setdefault(id(value), set()).add(key if isinstance(key, str) else "")
+
     def defer(self, value: Any, name: str, depth: int, key: Any) -> bool:
         """Can it wait what ``value``, found under ``key``, holds? Asked again for each name it has."""
-        if not self.wanted or type(value) is not list or not isinstance(key, str):
+        if not self.wanted or type(value) is not list or not isinstance(key, (str, ItemOf)):
             return False
         if isinstance(key, Fixed):
             self.fixed.add(id(value))
@@ -46,9 +61,19 @@ class AppendedLists:
     def settle(self, names: Names, reach: Callable[[Any, str, int], None]) -> None:
         """Go on at the lists with which the code does more than to append."""
         for number, found in list(self.waiting.items()):
-            if not all(map(names.only_appends, self.keys[number])):
+            if not all(self._only_appends(names, key) for key in self.keys[number]):
                 del self.waiting[number]
                 reach(*found)
+
+    def _only_appends(self, names: Names, key: str | ItemOf) -> bool:
+        """Does the code no more than to append to what it finds under ``key``?"""
+        if isinstance(key, str):
+            return names.only_appends(key)
+        kept = names.otherwise | names.stored
+        found = self.dicts.get(key.holder, set())
+        return kept.isdisjoint(found) and all(
+            names.only_appends(item_name(name, key.key)) for name in found
+        )
 
     def open(self, checks: Sequence[Check], seen: dict[int, Any], names: Names) -> list[Check]:
         """``checks`` that are content with other lists in places where that does not matter."""

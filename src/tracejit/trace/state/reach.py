@@ -131,6 +131,7 @@ class Walk:
         """Go on at ``value``, found under ``key``, later, unless it has been reached before or has no state."""
         if isinstance(value, Tensor):
             self._tensor(value, name)
+        self.appended.note(value, key)
         if isinstance(value, _LEAVES) or id(value) in self._seen:
             return
         if self.appended.defer(value, name, depth, key):

@@ -1,0 +1,159 @@
+"""compile(): what a function appends to lists that are items of a dict, as histories of training are."""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tracejit as tj
+
+log: dict[str, Any] = {}
+
+
+def fresh() -> dict[str, Any]:
+    return {"loss": [], "size": [], "count": 0}
+
+
+def global_log(x):
+    y = (x * x).sum()
+    log["loss"].append(y.item())
+    log["size"].extend([x.shape[0], y])
+    return y
+
+
+def counted(x):
+    y = x.sum()
+    log["loss"].append(y.item())
+    log["count"] += 1
+    return y * log["count"]
+
+
+def replaced_number(x):
+    log["loss"].append(x.max().item())
+    log["count"] = log["count"] + 2
+    return x + log["count"]
+
+
+class Trainer:
+    def __init__(self) -> None:
+        self.history = log
+
+    def step(self, x):
+        self.history["loss"].append(x.mean().item())
+        return x * 2
+
+
+REPLAYED = [global_log, counted, replaced_number]
+
+
+def follow(run: Callable[[Any], Any], calls: int = 9) -> list[Any]:
+    """Results and what is in the log after each call; in between others change it."""
+    log.clear()
+    log.update(fresh())
+    found = []
+    for number in range(calls):
+        if number == 5:
+            log["loss"] = ["another"]
+        if number == 6:
+            log["loss"].clear()
+        result = run(tj.linspace(0, 1 + number, 3, dtype=tj.float64))
+        found.append((result.tolist(), str(copy.deepcopy(log))))
+    return found
+
+
+@pytest.mark.parametrize("function", REPLAYED)
+def test_lists_in_a_dict_are_appended_to_by_every_call(function: Callable[[Any], Any]) -> None:
+    run = tj.compile(function)
+    assert follow(run) == follow(function)
+    assert run.stats.compiled_calls >= 5
+    assert not run.explain().reasons
+
+
+def test_an_attribute_that_is_a_dict_of_lists() -> None:
+    log.clear()
+    trainer = Trainer()
+    run = tj.compile(trainer.step)
+    assert follow(run) == follow(trainer.step)
+    assert run.stats.compiled_calls >= 5
+    trainer.history = {"loss": [1.0]}
+    run(tj.ones(3, dtype=tj.float64))
+    assert trainer.history == {"loss": [1.0, 1.0]}
+
+
+def test_keys_made_by_the_first_call() -> None:
+    log.clear()
+    made: defaultdict[str, list[float]] = defaultdict(list)
+
+    def step(x):
+        made["sum"].append(x.sum().item())
+        return x + 1
+
+    run = tj.compile(step)
+    for number in range(6):
+        run(tj.full((2,), float(number)))
+    assert made == {"sum": [2.0 * n for n in range(6)]}
+    assert run.stats.compiled_calls >= 2
+
+
+def read_by_key(x):
+    log["loss"].append(x.sum().item())
+    return x * len(log["loss"])
+
+
+def read_through_all(x):
+    log["loss"].append(x.sum().item())
+    return x * sum(len(v) for v in log.values() if isinstance(v, list))
+
+
+def read_by_a_name_of_the_list(x):
+    log["loss"].append(x.sum().item())
+    losses = log["loss"]
+    return x * len(losses)
+
+
+def read_by_a_name_of_the_dict(x):
+    held = log
+    held["loss"].append(x.sum().item())
+    log["loss"].append(1.0)
+    return x * len(held["loss"])
+
+
+def read_by_get(x):
+    log["loss"].append(x.sum().item())
+    return x * len(log.get("loss"))
+
+
+alias = {"log": log}
+
+
+def read_through_another_dict(x):
+    log["loss"].append(x.sum().item())
+    return x * len(alias["log"]["loss"])
+
+
+def set_inside(x):
+    if len(log) > 3:
+        log["loss"] = []
+    log["loss"].append(x.sum().item())
+    log["more"] = 1
+    return x
+
+
+READ = [
+    read_by_key,
+    read_through_all,
+    read_by_a_name_of_the_list,
+    read_by_a_name_of_the_dict,
+    read_by_get,
+    read_through_another_dict,
+    set_inside,
+]
+
+
+@pytest.mark.parametrize("function", READ)
+def test_lists_that_are_read_too_are_what_they_are(function: Callable[[Any], Any]) -> None:
+    assert follow(tj.compile(function)) == follow(function)
