@@ -68,6 +68,7 @@ class GivenMemory:
         self.homes: dict[int, Tensor] = {}
         #: What the run had written to that memory when they left it.
         self.left: dict[int, Value] = {}
+        self.moved_from: list[Tensor] = []  # kept alive: identities stay theirs
         #: Tensors that have the memory again that they had.
         self.returned_home: set[int] = set()
 
@@ -135,7 +136,7 @@ class GivenMemory:
         """Views made so far show the memory that ``tensor`` had, which no write to it reaches any more."""
         stand_in = self.leave_behind(tensor, before)
         if stand_in is not None:
-            self.stand_ins[id(tensor)].remove(stand_in)
+            self.moved_from.append(self.stand_ins[id(tensor)].pop())
         return stand_in
 
     def _can_show(self, new: Tensor) -> bool:
