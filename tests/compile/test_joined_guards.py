@@ -241,3 +241,26 @@ def test_code_made_in_the_background_parts_too() -> None:
         f.wait()
     assert segments(f) > ROUNDS
     assert f.stats.compiled_calls >= 3
+
+
+def test_guards_of_programs_with_large_results() -> None:
+    """They are run by Python, which looks at a byte of memory."""
+
+    def checked(x: tj.Tensor, scale: tj.Tensor) -> tj.Tensor:
+        for limit in (5.0, 6.0, 7.0):
+            if not (x < limit).all():
+                raise OverflowError("too large")
+        return x * scale
+
+    f = tj.compile(checked, strict=True)
+    x, scale = tj.ones(600_000), tj.tensor(2.0, requires_grad=True)
+    for number in range(3):
+        scale.grad = None
+        found = f(x + number, scale)
+        found.sum().backward()
+        assert scale.grad.item() == 600_000 * (number + 1)
+        assert (found == 2.0 * (number + 1)).all()
+    assert f.stats.compiled_calls == 2
+    assert segments(f) == 1
+    with pytest.raises(OverflowError):
+        f(x * 9, scale)

@@ -89,15 +89,20 @@ def names_in(data: bytes) -> str:
     >>> names_in(b"")
     '-'
     """
+    from ..codegen.replaceable import unpacked
     from ..runtime.machine_code.elf import MalformedObjectError, is_elf, symbols
 
+    first = unpacked(data)
+    if first is not None:
+        data = first[0]
     if not is_elf(data):
         return "-"
     try:
         defined, _ = symbols(data)
     except MalformedObjectError:
         return "-"
-    return ", ".join(sorted(re.sub(r"_[0-9a-f]{16}$", "", name) for name in defined)) or "-"
+    names = [re.sub(r"_[0-9a-f]{16}$", "", name) for name in defined if "." not in name]
+    return ", ".join(sorted(names)) or "-"
 
 
 def _clear() -> None:

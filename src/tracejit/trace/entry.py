@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .. import config
@@ -185,11 +184,11 @@ class Entry(Made):
             self._take(recorder, leaves, structure, tensors)
         recorder.close()
         if recorder.showed_sizes_or_numbers:
-            result = without_varying(result, partial(seen_outside, guard, call.statics))
+            result = without_varying(result, lambda: seen_outside(guard, call.statics))
         result = without_held(recorder, result)
         if recorder.failure is not None:
             self.signature.rollback(count)
-            take_back(recorder, (result, *known_objects(guard)))
+            take_back(recorder, result, known_objects(guard))
             if self.root.leaves() and not self.diverged:
                 self.closed, self.unstable = lasting(recorder.failure), None
                 return result

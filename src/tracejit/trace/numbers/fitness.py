@@ -90,13 +90,15 @@ def _plain_error(error: BaseException) -> None:
         waiting += (found.__cause__, found.__context__)
 
 
-def take_back(recorder: Recorder, objects: Iterable[Any]) -> None:
+def take_back(recorder: Recorder, result: Any, known: Iterable[Any]) -> None:
     """Put values where a run left numbers that stood for others, be it as keys or in tuples.
 
-    Sizes are looked for in ``objects``, the result of the run among them, and what these contain.
+    Sizes are looked for in the ``result`` of the run, in all that it can reach, and in ``known`` objects and what these
+    contain: methods and functions among those lead to everything there is.
     """
     if recorder.scope is not None:
-        _plain_sizes(objects)
+        _plain_sizes([result], wide=True)
+        _plain_sizes(known, wide=False)
     put_back(recorder.handed_out)
 
 
@@ -171,47 +173,49 @@ def _replace_in_function(holder: Any, values: Mapping[int, Any]) -> None:
         made.__setstate__((holder.func, arguments, holder.keywords, vars(holder)))
 
 
-def _plain_sizes(objects: Iterable[Any]) -> None:
+def _plain_sizes(objects: Iterable[Any], wide: bool) -> None:
     """Put values where these objects, or what they contain, hold sizes that were symbols in a recording."""
-    waiting, seen = list(objects), set[int]()
+    waiting, seen = deque(objects), set[int]()
     while waiting and len(seen) < _MOST_OBJECTS:
-        holder = waiting.pop()
+        holder = waiting.popleft()  # what is near comes first
         if id(holder) in seen:
             continue
         seen.add(id(holder))
-        parts = _parts_of(holder)
+        parts = _parts_of(holder, wide)
         values = {id(x): plain_parts(x) for x in parts if plain_parts(x) is not x}
         if values and not isinstance(holder, tuple):
             _replace_in(holder, values)
         waiting += parts
 
 
-def _parts_of(holder: Any) -> list[Any]:
-    """What a container, a function or an object of a program holds."""
-    kind = type(holder)
+def _parts_of(holder: Any, wide: bool = False) -> list[Any]:
+    """What a container or an object of a program holds; ``wide``: functions and the like, too."""
     if isinstance(holder, (list, tuple, set, frozenset, deque)):
         found = list(holder)
     elif isinstance(holder, dict):
         found = [*dict.keys(holder), *dict.values(holder)]
     elif isinstance(holder, BaseException):
         found = [holder.args, *vars(holder).values()]
-    elif kind is CellType:
-        return gc.get_referents(holder)  # it may be empty
-    elif kind is FunctionType:
-        found = [*(holder.__closure__ or ()), holder.__defaults__, holder.__kwdefaults__]
-    elif kind is partial:
-        found = [holder.func, holder.args, holder.keywords]
-    elif kind in _METHODS:
-        return [holder.__self__]
-    elif isinstance(holder, Iterator) and kind.__module__ in ("builtins", "itertools"):
-        return gc.get_referents(holder)
     else:
-        found = []
-    return found + [x for _, x in _attributes(holder)]
+        found = _parts_behind(holder) if wide else []
+    return found + [x for _, x in _attributes(holder, wide)]
 
 
-def _attributes(holder: Any) -> list[tuple[str, Any]]:
+def _parts_behind(holder: Any) -> list[Any]:
+    """What functions, methods and iterators hold."""
+    kind = type(holder)
+    if kind is FunctionType:
+        return [*(holder.__closure__ or ()), holder.__defaults__, holder.__kwdefaults__]
+    if kind is partial:
+        return [holder.func, holder.args, holder.keywords]
+    if kind in _METHODS:
+        return [holder.__self__]
+    iterates = isinstance(holder, Iterator) and kind.__module__ in ("builtins", "itertools")
+    return gc.get_referents(holder) if iterates or kind is CellType else []  # a cell may be empty
+
+
+def _attributes(holder: Any, wide: bool = True) -> list[tuple[str, Any]]:
     """The names and values of what an object of a program is made of; nothing for other objects."""
     kind: type = type(holder)
-    known = is_transparent(kind) or not is_library_class(kind)
+    known = is_transparent(kind) or (wide and not is_library_class(kind))
     return [pair for some in attributes_of(holder) for pair in some.items()] if known else []

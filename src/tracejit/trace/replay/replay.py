@@ -141,9 +141,7 @@ class _ReplayWriter(NumberLines):
         assert guard is not None
         here = self.bind("runner", runner)
         outcomes = sorted(runner.children, key=lambda outcome: outcome == ANY)
-        block = guarded_block(runner)
-        if self.quick and byte_read(runner) < 0:
-            block = None
+        block = None if self.quick and byte_read(runner) < 0 else guarded_block(runner)
         if isinstance(guard, NumberGuard):
             conditions = self.outcomes(guard, outcomes)
         elif block is None:
@@ -215,9 +213,11 @@ class _ReplayWriter(NumberLines):
     def run_last(self, runner: Runner, leaf: Leaf) -> None:
         """Run a path's last program, and look at the guards that it has as one: nothing else happened yet."""
         self.run(runner)
+        byte = byte_read(runner)
         for value in leaf.recording.holds:
-            known = self.quick and byte_read(runner) >= 0
-            self.add(f"if not {'outcome' if known else f'{self.array_of(value)}.item(0)'}:")
+            array = self.array_of(value) if byte < 0 else f"b{byte}.array"
+            truth = "outcome" if self.quick and byte >= 0 else f"{array}.item(0)"
+            self.add(f"if not {truth}:")
             self.add("    raise Parted")
 
     def blocks(self, runner: Runner) -> list[str]:
