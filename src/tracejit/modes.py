@@ -18,7 +18,8 @@ class Modes(threading.local):
     where that is the default; ``autocast_depth`` counts the blocks around. ``default_device`` is where new tensors are
     made, None for the host. ``anomaly_nan`` says whether a watch that is on, or would be, looks for nan.
     ``walk`` is the backward pass that is going on. ``deferral`` is what puts large operations off while a run is
-    recorded. ``draws`` gives the keys of random draws inside ``vmap``. ``unusual`` is None until something that calls
+    recorded. ``draws`` gives the keys of random draws inside ``vmap``. ``refusing`` while the truth of a tensor is
+    asked, and anything else than what is expected will be an error. ``unusual`` is None until something that calls
     differ in is set: what :meth:`note` wrote there.
     """
 
@@ -28,6 +29,7 @@ class Modes(threading.local):
     recorder: Any = None
     deferral: Any = None
     draws: Any = None
+    refusing: bool = False
     saved_hooks: tuple[Any, ...] = ()
     anomaly: Any = None
     walk: Any = None

@@ -10,6 +10,7 @@ import pytest
 
 import tracejit as tj
 from tracejit import distributions as D
+from tracejit.nn import functional as F
 
 ROUNDS = 30
 
@@ -264,3 +265,26 @@ def test_guards_of_programs_with_large_results() -> None:
     assert segments(f) == 1
     with pytest.raises(OverflowError):
         f(x * 9, scale)
+
+
+def test_one_guard_is_enough_where_its_other_outcome_is_an_error() -> None:
+    f = tj.compile(lambda p, y: F.binary_cross_entropy(p * 1, y), strict=True)
+    p, y = tj.tensor([0.25, 0.5, 1.0], requires_grad=True), tj.tensor([0.0, 1.0, 1.0])
+    expected = F.binary_cross_entropy(p, y)
+    (wanted,) = tj.autograd.grad(expected, p)
+    for _ in range(3):
+        found = f(p, y)
+        assert found.item() == pytest.approx(expected.item())
+        np.testing.assert_allclose(tj.autograd.grad(found, p)[0].numpy(), wanted.numpy())
+    assert segments(f) == 1
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="between 0 and 1"):
+            f(p * 2, y)
+    assert f(p, y).item() == pytest.approx(expected.item())
+
+
+def test_one_guard_of_the_program_stays_where_it_is() -> None:
+    f = tj.compile(lambda x: x * 2 if (x > 0).all() else x - 1, strict=True)
+    for x in ([1.0], [2.0], [-1.0], [1.0]):
+        assert f(tj.tensor(x)).item() == (x[0] * 2 if x[0] > 0 else x[0] - 1)
+    assert segments(f) == 3

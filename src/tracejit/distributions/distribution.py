@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from ..autograd.grad_mode import no_grad
 from ..dtypes import get_default_dtype
 from ..ops.functions.shaping import broadcast_shapes
+from ..ops.functions.value_checks import is_expected
 from ..ops.mixin import Size
 from ..tensor import Tensor
 from ..tensor_make import as_tensor
@@ -97,7 +98,7 @@ class Distribution:
         support = self.support
         if support is None or is_dependent(support):
             return
-        if not bool(support.check(value).all()):
+        if not is_expected(support.check(value).all()):
             raise ValueError(
                 f"Expected value argument ({type(value).__name__} of shape {shape}) to be within the "
                 f"support ({support!r}) of the distribution {self!r}, but found invalid values:\n{value}"
@@ -194,7 +195,7 @@ class Distribution:
 
     def _check(self, name: str, value: Any, holds: Any) -> None:
         """``ValueError`` unless ``holds`` everywhere."""
-        if self._validate_args and not bool(holds.all()):
+        if self._validate_args and not is_expected(holds.all()):
             raise ValueError(
                 f"Expected parameter {name} of distribution {type(self).__name__} to satisfy its constraint, "
                 f"but found invalid values:\n{value}"

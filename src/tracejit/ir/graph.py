@@ -70,11 +70,12 @@ class Value(OperatorMixin):
 
 @dataclass(frozen=True, eq=False)
 class Guard:
-    """``guard value is expected``: the recorded run is valid only while this holds."""
+    """``guard value is expected``: the recorded run is valid only while this holds; what else ``refuses`` its call."""
 
     value: Value
     expected: Scalar
     line: tuple[str, int] | None = None
+    refuses: bool = False
 
 
 Statement = Value | Guard

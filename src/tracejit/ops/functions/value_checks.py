@@ -1,7 +1,8 @@
 """Questions about the elements of operands that are asked before a function runs, as PyTorch asks them on the CPU.
 
 What a function computes may follow from types alone (``steady``), which its questions do not: they are asked outside.
-Compiled, a question is one reduction, which runs with the kernels that read the operand anyway, and one guard.
+Compiled, a question is one reduction, which runs with the kernels that read the operand anyway, and one guard, which is
+looked at when the program of the path is done.
 """
 
 from __future__ import annotations
@@ -51,7 +52,21 @@ def hold_everywhere(*conditions: Callable[[], Tensor], near: Tensor) -> bool:
     found = asked[0]
     for other in asked[1:]:
         found = c.logical_and(found, other)
-    return bool(found.all())
+    return is_expected(found.all())
+
+
+def is_expected(truth: Tensor) -> bool:
+    """The truth of a tensor, where anything but True will be an error: compiled, it is not waited for.
+
+    >>> import tracejit as tj
+    >>> is_expected(tj.tensor([1.0, 2.0]).sum() > 2)
+    True
+    """
+    before, MODES.refusing = MODES.refusing, True
+    try:
+        return bool(truth)
+    finally:
+        MODES.refusing = before
 
 
 def are_shares(*tensors: Tensor) -> bool:

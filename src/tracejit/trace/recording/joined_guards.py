@@ -24,7 +24,8 @@ __all__ = ["joined"]
 #: Fewer guards are left where they are: the function may well take turns. So are fewer of a path that writes to
 #: tensors from outside: what a program writes is not computed in their memory before its guards were looked at.
 FEWEST, FEWEST_WRITING = 3, 12
-#: Of a path of so many statements one is enough, for loops are looked for in paths without guards alone.
+#: Of a path of so many statements one is enough, for loops are looked for in paths without guards alone. So it is
+#: where every other outcome would be an error.
 LONG = 256
 
 
@@ -45,7 +46,8 @@ def joined(found: Recording, builder: Builder) -> Recording | None:
     """
     guards = [x for x in found.path if isinstance(x, Guard)]
     decided = {} if found.sizes is None else found.sizes.decided
-    fewest = FEWEST_WRITING if found.writes else 1 if len(found.path) >= LONG else FEWEST
+    enough = len(found.path) >= LONG or all(guard.refuses for guard in guards)
+    fewest = FEWEST_WRITING if found.writes else 1 if enough else FEWEST
     if len(guards) < fewest or any(map(decided.get, guards)):
         return None
     path: dict[Value, None] = {}

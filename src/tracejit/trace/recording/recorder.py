@@ -248,7 +248,8 @@ class Recorder(
         key = (condition, outcome_key(value))
         if key not in self.guards:
             self.guards[key] = None
-            self.end_piece(Guard(condition, value, self.line or user_line()))
+            line = self.line or user_line()
+            self.end_piece(Guard(condition, value, line, MODES.refusing))
         if self.rounds is not None:
             self.rounds.visit(self, tensor, value, condition)
 
