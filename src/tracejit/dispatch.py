@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -152,9 +153,10 @@ def _elsewhere(
         result, is_view = _shown(op, operands, arrays, attributes)
         return Tensor._wrap(result), is_view
     if not MODULES:
-        return Tensor._wrap(op.evaluate(arrays, attributes)), False
+        return Tensor._wrap(_evaluated(op, arrays, attributes)), False
     index, unplaced = _agree(op, operands, arrays)
-    result = on_device(index, op.evaluate, arrays, attributes)
+    evaluate = partial(_evaluated, op) if index < 0 else op.evaluate
+    result = on_device(index, evaluate, arrays, attributes)
     out = Tensor._wrap(result)
     out._unplaced = unplaced
     return out, False

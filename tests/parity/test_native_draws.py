@@ -36,9 +36,9 @@ def test_what_is_dropped_in_place(name) -> None:
         return y
 
     compiled = tj.compile(f)
-    x, kept, gradients = tj.ones(40, 30, 2), [], []
+    x, kept, gradients = tj.ones(40, 30, 2, dtype=tj.float64), [], []
     for g in (f, compiled, compiled, compiled):
-        w = tj.full((1,), 2.0, requires_grad=True)
+        w = tj.full((1,), 2.0, dtype=tj.float64, requires_grad=True)
         tj.manual_seed(3)
         found = g(x, w)
         found.sum().backward()

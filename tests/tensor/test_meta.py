@@ -308,3 +308,16 @@ def test_custom_operators_tell_what_they_would_give() -> None:
     halved.register_fake(lambda x: tj.empty_like(x))
     assert halved(tj.ones(2)).tolist() == [0.5, 0.5]
     assert halved(meta(2)).is_meta
+
+
+def test_memory_that_is_not_there_is_refused_beside_tensors_without_memory() -> None:
+    """Where there are such tensors, operations take another way, and raise the same errors."""
+    beside = tj.empty(3, device="meta")
+    for compiled in (False, True):
+
+        def zeros(x: tj.Tensor) -> tj.Tensor:
+            return tj.zeros(2**50) * x
+
+        with pytest.raises(RuntimeError, match="allocate"):
+            (tj.compile(zeros) if compiled else zeros)(tj.ones(1))
+    assert beside.is_meta
