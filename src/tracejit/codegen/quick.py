@@ -1,7 +1,7 @@
 """Quick code generation: for which modules it may be had, and which machine of LLVM's does it.
 
-Quick code generation skips its own loop optimisations. A machine of level 0 does that in half the time that level 2
-needs for functions marked ``optnone``, looking at all that it then leaves out. But it keeps what
+It is code generation without the code generator's own loop optimisations. A machine of level 0 does that in half the
+time that level 2 needs for functions marked ``optnone``, looking at all that it then leaves out. But it keeps what
 blocks share in memory, not in registers. How registers are allocated is an option of the process, whose default is the
 machine's level: once it is set, machines of level 0 use registers as all others do. Other users of LLVM only have that
 where they ask for such machines (``NUMBA_OPT=0``). Decisions 0034, 0085 and 0087 have figures.

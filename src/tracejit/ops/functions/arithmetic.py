@@ -138,9 +138,8 @@ def div(input: Tensor, other: Tensor | Number, *, rounding_mode: str | None = No
         )
     dtype = promoted(input, other)
     if dtype.is_half and is_tensor(other) and other.ndim:
-        return e.trunc(
-            e.div(input, other)
-        )  # rounded before what is behind the point is cut, unlike by one number
+        # Rounded before what is behind the point is cut, unlike by one number.
+        return e.trunc(e.div(input, other))
     if dtype.is_floating_point:
         return e.trunc_divide(input, other)
     below = e.floor_divide(input, other)
