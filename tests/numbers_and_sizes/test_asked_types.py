@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
 import threading
 import types
+from collections.abc import Iterator
 
 import pytest
 
@@ -121,15 +123,76 @@ def test_names_are_as_before_afterwards() -> None:
     assert kind_of is type
 
 
-def test_another_thread_sees_the_true_name() -> None:
+@pytest.fixture
+def another_thread() -> Iterator[None]:
+    """A thread that waits, as in notebooks."""
     waiting = threading.Event()
     thread = threading.Thread(target=waiting.wait)
     thread.start()
-    try:
-        compiled = tj.compile(checked)
-        for i in range(6):
-            assert compiled(tj.ones(2), i + 0.5).tolist() == [i + 0.5] * 2
-        assert "numbers are constants here, because the code uses 'type'" in str(compiled.explain())
-    finally:
-        waiting.set()
-        thread.join()
+    yield
+    waiting.set()
+    thread.join()
+
+
+@pytest.mark.usefixtures("another_thread")
+def test_another_thread_sees_the_true_name() -> None:
+    compiled = tj.compile(checked)
+    for i in range(6):
+        assert compiled(tj.ones(2), i + 0.5).tolist() == [i + 0.5] * 2
+    assert "numbers are constants here, because the code uses 'type'" in str(compiled.explain())
+
+
+@pytest.mark.usefixtures("another_thread")
+@pytest.mark.parametrize("kind", [float, int])
+@pytest.mark.parametrize("function", EVERY)
+def test_as_in_plain_python_beside_another_thread(function, kind) -> None:
+    test_as_in_plain_python(function, kind)
+
+
+MODULE = """
+def typed(x, n):
+    if type(n).__name__ != "float":
+        raise TypeError(f"got {type(n)}")
+    return x * float(n)
+
+class Scale:
+    @property
+    def rate(self):
+        return 2.0
+"""
+
+
+@pytest.mark.usefixtures("another_thread")
+@pytest.mark.parametrize(("more", "recordings"), [("", 2), ("kinds = lambda: [type]", 6)])
+def test_a_name_that_is_only_called_in_its_module_is_followed_beside_others(
+    more: str, recordings: int
+) -> None:
+    module = types.ModuleType("own")
+    exec(MODULE + more, vars(module))  # a module of the user's
+    compiled = tj.compile(module.typed)
+    for i in range(6):
+        assert compiled(tj.ones(2), i + 0.5).tolist() == [i + 0.5] * 2
+    assert compiled.stats.recordings == recordings
+
+
+def test_types_of_sizes_that_the_run_tells_where_type_is_not_only_called() -> None:
+    def found_sizes(x):
+        found = x[x > 0]
+        return found * 2, [t.__name__ for t in map(type, (len(found), found.shape[0]))]
+
+    compiled = tj.compile(found_sizes)
+    for i in range(4):
+        x = tj.arange(-1.0, 4.0 + i)
+        assert compiled(x)[1] == found_sizes(x)[1] == ["int", "int"]
+    assert "the code uses 'type'" in str(compiled.explain())
+
+
+def test_texts_of_sizes_that_the_run_tells() -> None:
+    def described(x):
+        found = x[x > 0]
+        return found * 2, json.dumps({"n": found.shape[0]})
+
+    compiled = tj.compile(described)
+    for i in range(4):
+        x = tj.arange(-1.0, 4.0 + i)
+        assert compiled(x)[1] == described(x)[1]

@@ -206,8 +206,8 @@ class Entry(Made):
         guard = watch(self.owner.function, call.statics, *ways)
         if guard.may_write_unseen:
             MODES.deferral = None
-        numbers = self.varying or uses.item_lines or guard.places or self.extents
-        check_codes(guard.codes if numbers else (), followed=not self.extents)
+        if self.varying or uses.item_lines or guard.places or self.extents:
+            check_codes(guard.codes, guard.checks, followed=not self.extents)
         return guard
 
     def _end_in(

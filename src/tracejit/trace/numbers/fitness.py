@@ -19,7 +19,7 @@ from ...varying import plain
 from ..recording.transparent import attributes_of, is_transparent
 from ..state.checks import Check, Read
 from ..state.reads import is_library_class, reads_of
-from .functions import type_is_followed
+from .functions import leads_to_type, type_is_followed
 from .numbers import UnfitError
 from .places import Place
 from .plain_parts import plain_keys, plain_parts
@@ -32,24 +32,30 @@ _GLOBALS = frozenset(
 )
 _ATTRIBUTES = frozenset({"Decimal", "dumps", "dump", "isscalar", "from_float", "timedelta"})
 
+_CONSTANT = "numbers are constants here, because the code uses"
+
 _METHODS = (MethodType, MethodWrapperType, BuiltinMethodType)
 
 #: Objects of a program that are looked through for sizes which were left there.
 _MOST_OBJECTS = 10_000
 
 
-def check_codes(codes: Sequence[CodeType], followed: bool = True) -> None:
-    """Raise :class:`UnfitError` when code that mentions these needs the numbers themselves.
+def check_codes(codes: Sequence[CodeType], checks: Sequence[Check], followed: bool = True) -> None:
+    """Raise :class:`UnfitError` when code, which reads what ``checks`` are about, needs the numbers themselves.
 
     ``followed``: names lead to functions that know numbers that vary, so that code may ask for the type of one.
     """
-    globals_ = _GLOBALS - {"type"} if followed and type_is_followed(codes) else _GLOBALS
+    globals_ = _GLOBALS
+    if followed and type_is_followed(codes, checks):
+        globals_ = _GLOBALS - {"type"}
+    elif any(map(leads_to_type, checks)):
+        raise UnfitError(f"{_CONSTANT} 'type'")
     for code in codes:
         if code.co_filename == "<string>" and code.co_name.startswith("__"):
             continue  # a method that a dataclass has by itself
         found = (globals_ & reads_of(code).globals) | _ATTRIBUTES.intersection(code.co_names)
         if found:
-            raise UnfitError(f"numbers are constants here, because the code uses {min(found)!r}")
+            raise UnfitError(f"{_CONSTANT} {min(found)!r}")
 
 
 def plain_state(checks: Iterable[Check]) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import builtins
 import math
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import CodeType
@@ -26,7 +25,8 @@ from ...varying import (
     number_of,
     plain,
 )
-from ..state.checks import Cell, Item
+from ..state.checks import Cell, Check, Item, Read
+from ..state.other_threads import codes_of, others_compute, others_run
 from ..state.reads import only_called
 from ..state.state import StateGuard
 from ..state.values import MISSING
@@ -56,8 +56,7 @@ def _replace(check: Any, codes: Sequence[CodeType], undo: list[Callable[[], None
             undo.append(lambda: place.put(check.expected) if place.read() is new else None)
     elif type(check) is Item and type(check.holder) is dict:
         call, namespace, key = _builtin(check), check.holder, check.key
-        # Others may use the same name in other ways, so only where nobody else is.
-        if call is None or others_run() or not only_called(codes, key):
+        if call is None or not _may_lead_elsewhere(namespace, key, codes):
             return
         namespace[key] = call
         undo.append(lambda: _put_back(check) if namespace.get(key) is call else None)
@@ -78,17 +77,36 @@ def _put_back(check: Item) -> None:
         check.holder[check.key] = check.expected
 
 
-def others_run() -> bool:
-    """Are there threads that may run the user's code? Those of the package only run kernels and compile them."""
-    return any(
-        thread is not threading.current_thread() and not thread.name.startswith("tracejit")
-        for thread in threading.enumerate()
+def _may_lead_elsewhere(namespace: dict[str, Any], name: str, codes: Sequence[CodeType]) -> bool:
+    """May a global lead to a function in place of a class while ``codes`` are recorded? Only calls are alike.
+
+    Where there are other threads, this holds for whatever they may run in the namespace.
+    """
+    if not only_called(codes, name):
+        return False
+    return not others_run() or (not others_compute() and only_called(codes_of(namespace), name))
+
+
+def type_is_followed(codes: Sequence[CodeType], checks: Sequence[Check]) -> bool:
+    """Do all names of ``type`` lead to a stand-in while this code is recorded? They are among what is checked."""
+    return only_called(codes, "type") and all(
+        type(check) is Item
+        and type(check.holder) is dict
+        and _may_lead_elsewhere(check.holder, check.key, codes)
+        for check in checks
+        if leads_to_type(check) or _is_missing(check, "type")
     )
 
 
-def type_is_followed(codes: Sequence[CodeType]) -> bool:
-    """Does the name ``type`` lead to a stand-in while this code is recorded?"""
-    return not others_run() and only_called(codes, "type")
+def leads_to_type(check: Check) -> bool:
+    """Is there another name for ``type``, in a module or in a closure?"""
+    if not isinstance(check, Read) or check.expected is not type:
+        return False
+    return check.holder is not vars(builtins)
+
+
+def _is_missing(check: Check, name: str) -> bool:
+    return type(check) is Item and check.expected is MISSING and check.key == name
 
 
 def _stand_in(value: Any) -> Any:

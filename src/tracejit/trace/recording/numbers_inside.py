@@ -34,6 +34,7 @@ MAX_BOOLS = 8
 
 if TYPE_CHECKING:
     from ..numbers.places import Place, PlaceKey
+    from ..state.checks import Check
     from .inputs import Signature
 
 
@@ -64,6 +65,7 @@ class NumbersInside:
             frozenset()
         )  # the places in which numbers stand that vary
         self.codes: Sequence[CodeType] = ()  # of the recorded function, and of what it calls
+        self.state_checks: Sequence[Check] = ()  # of the Python state that it can read
         self.follow: Callable[[], Any] | None = None  # lets functions of numbers keep them varying
         self.fit = True  # can this code do with numbers that stand for sizes?
 
@@ -143,9 +145,10 @@ class NumbersInside:
     def follow_sizes(self) -> None:
         """From here on there are sizes that the run told, which Python may compute with."""
         try:
-            check_codes(self.codes)
-        except UnfitError:
+            check_codes(self.codes, self.state_checks)
+        except UnfitError as error:
             self.fit = False
+            self.unsupported(f"sizes that only the run tells: {error}")
         if self.fit and self.follow is not None:
             self.follow()
 

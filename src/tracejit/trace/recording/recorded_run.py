@@ -114,7 +114,8 @@ def run_recorded(
     listener = watching()
     if listener is not None:
         listener.base = _run.__code__
-    recorder.codes, recorder.known_hooks = guard.codes, guard.hooks
+    recorder.codes, recorder.state_checks = guard.codes, guard.checks
+    recorder.known_hooks = guard.hooks
     recorder.value_lists = entry.owner.uses.value_lists
     return _run(entry, recorder, guard, given, leaves)
 
@@ -177,7 +178,8 @@ def _run(
             appended.put_plain()
         raise
     finally:
-        recorder.follow, recorder.python_state = None, tuple  # which lead back to it
+        # These lead back to it.
+        recorder.follow, recorder.python_state, recorder.state_checks = None, tuple, ()
         later.close()
 
 

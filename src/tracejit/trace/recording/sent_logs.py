@@ -17,6 +17,7 @@ from ...modes import MODES
 from ...tensor import Tensor
 from ...varying import is_varying, plain
 from ..signature import flatten
+from ..state.other_threads import others_run
 
 _LOGGER = logging.Logger
 _LOG: CodeType = _LOGGER._log.__code__
@@ -117,8 +118,6 @@ def sending(frame: FrameType, recorder: Any) -> Sending | None:
     """What is about to be sent, where this is a call that sends a record as the class does; None for all others."""
     if frame.f_code is not _LOG or recorder.failure is not None or recorder.trial is not None:
         return None
-    from ..numbers.functions import others_run  # which is above
-
     given = frame.f_locals
     logger, args, extra = given["self"], given["args"], given["extra"]
     own = type(logger)._log is _LOGGER._log and "_log" not in vars(logger)
