@@ -127,7 +127,10 @@ def _described_library() -> str | None:
 
 
 #: What the compiler consists of, in the package, besides what prints kernels.
-_COMPILER = ("codegen/lower/*.py", "codegen/llvm*.py", "scalar_math/*.py")
+_COMPILER = (
+    *("codegen/lower/*.py", "codegen/llvm*.py", "codegen/lone_lanes.py"),
+    "scalar_math/*.py",
+)
 
 
 def digest_of_sources(*patterns: str) -> str:

@@ -27,6 +27,7 @@ from tracejit.codegen.llvm_threads import (
     emit_object,
     run_passes,
 )
+from tracejit.codegen.lone_lanes import may_store_lone_lanes, store_lone_lanes_alone
 from tracejit.codegen.lower.lower import LoweredKernel, lower_kernel
 from tracejit.codegen.lower.reference import as_python, compile_with_numba
 from tracejit.codegen.quick import quick_machine
@@ -184,7 +185,9 @@ def _optimized(
     else:
         _optimize(module, made.machine)
     COMPILATIONS.add()
-    return module
+    if widened and not may_store_lone_lanes(text):
+        return module
+    return store_lone_lanes_alone(module, made)
 
 
 def _machine(made: Compiler, module: binding.ModuleRef, quick: bool) -> tuple[Any, bool]:

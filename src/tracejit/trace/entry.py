@@ -182,6 +182,7 @@ class Entry(Made):
             recorder.unsupported(reason)
         with self._lock:
             self._take(recorder, leaves, structure, tensors)
+            recorder.stores, leaves = {}, []  # or the numbers that these hold look like lost ones
         recorder.close()
         if recorder.showed_sizes_or_numbers:
             result = without_varying(result, lambda: seen_outside(guard, call.statics))
