@@ -47,6 +47,7 @@ def all_at_once(body: str, x: np.ndarray, out: np.ndarray, i: np.ndarray) -> Non
         exec(body, dict(scalar_math.namespace()), {"x": x, "out": out, "i": i})
 
 
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("type_", ["f32", "f64"])
 @pytest.mark.parametrize("name", BODIES)
 def test_exceptions_anywhere(built: Any, name: str, type_: str) -> None:
@@ -63,6 +64,7 @@ def test_exceptions_anywhere(built: Any, name: str, type_: str) -> None:
                 same(mine, theirs)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("type_", ["f32", "f64"])
 def test_what_rounds_carry_survives_exceptions(built: Any, type_: str) -> None:
     cast = {"f32": "float32", "f64": "float64"}[type_]

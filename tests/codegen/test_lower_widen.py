@@ -48,6 +48,7 @@ ELEMENTS = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ELEMENTS)
 def test_elements(built: Any, name: str) -> None:
     source, target, expression = ELEMENTS[name]
@@ -78,6 +79,7 @@ APART = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", APART)
 def test_elements_apart(built: Any, name: str) -> None:
     scalar, dtype, body = APART[name]
@@ -215,6 +217,7 @@ ELEMENTARY = [
 ]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", ELEMENTARY)
 def test_functions_of_what_is_the_same_in_all_rounds(built: Any, name: str) -> None:
     """Their tables and declarations are there, though no function is called any more."""

@@ -9,7 +9,7 @@ import tracejit as tj
 DTYPES = (tj.int8, tj.uint8, tj.int16, tj.float16, tj.bfloat16, tj.bool)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("width", range(2, 10))
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_rows_of_narrow_numbers(dtype: tj.dtype, width: int) -> None:

@@ -93,6 +93,7 @@ SIZES = (
 )
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("machine", "dtype"), KINDS, ids=str)
 @pytest.mark.parametrize(("turned_a", "turned_b"), list(itertools.product((False, True), repeat=2)))
 def test_products_of_every_layout(dtype, machine, turned_a, turned_b, rng) -> None:

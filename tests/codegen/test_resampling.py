@@ -24,7 +24,7 @@ MODES: list[tuple[str, int, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("mode", "rank", "options"), MODES)
 @pytest.mark.parametrize("dtype", [tj.float32, tj.float64, tj.bfloat16])
 def test_as_eager(mode: str, rank: int, options: dict[str, Any], dtype: tj.dtype) -> None:

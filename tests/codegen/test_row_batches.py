@@ -64,7 +64,7 @@ def parts(found: Any) -> list[np.ndarray]:
     return [x.double().numpy() for x in (found if isinstance(found, tuple) else (found,))]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("dtype", [tj.float32, tj.float64, tj.float16])
 def test_as_eager(program: Callable[[tj.Tensor], Any], dtype: tj.dtype) -> None:

@@ -72,6 +72,7 @@ def test_other_rows_are_left_alone() -> None:
     assert by_network(np.ones((1000, 8)), 0, 0, False) is None
 
 
+@pytest.mark.sampled(3)
 @needs_vectors
 @pytest.mark.parametrize("kind", ["float32", "float64", "int64"])
 @pytest.mark.parametrize("dim", [0, 1, 2])

@@ -60,7 +60,7 @@ def close(found: Any, expected: Any, rounding: float) -> None:
         np.testing.assert_allclose(a, b, rounding, rounding * max(40.0, b.size))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("dtype", KINDS)
 def test_as_eager(program: Callable[[Any], Any], dtype: tj.dtype):
@@ -171,6 +171,7 @@ def once_more(x: tj.Tensor) -> Any:
     return z, (z * x).sum(-1, keepdim=True).softmax(-1) * x, z.sum(0), (z + x).sum()
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("program", [repeated, once_more])
 @pytest.mark.parametrize("shape", [(1, 1), (1, 5), (6, 1), (1, 1, 1), (7, 16), (40, 33)])
 def test_repeats_are_counted(program: Callable[[Any], Any], shape: tuple[int, ...]):

@@ -136,7 +136,7 @@ def ulp_error(result: np.ndarray[Any, Any], exact: np.ndarray[Any, Any]) -> np.n
     return np.where(np.isnan(exact), 0, np.abs(wide - exact) / unit)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(24)
 @wide_long_double
 @pytest.mark.parametrize("name", sorted(ULP_BOUND))
 def test_error_stays_within_the_documented_bound(name: str) -> None:

@@ -118,6 +118,7 @@ def test_functions_are_vector_code_without_calls(name: str) -> None:
     assert calls in ([], ["k.body"])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["pow_f32", "sin_f64", "normal_f32", "bf16_from_f32", "pow_i8"])
 def test_numba_gives_the_same_bits(name: str) -> None:
     parameters, result = signature(name)

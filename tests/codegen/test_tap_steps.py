@@ -155,6 +155,7 @@ def assume_there_is(name, machine):
         pytest.skip("there are too few registers")
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda m: f"{m.vector}x{m.vectors}")
 @pytest.mark.parametrize("name", KINDS)
 @settings(max_examples=40, deadline=None)
@@ -221,6 +222,7 @@ def test_gaps_add_nothing(machine, dtype, gaps, name, rows, row):
         np.testing.assert_allclose(found, expected, 1e-4, 1e-4)
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda m: f"{m.vector}x{m.vectors}")
 @pytest.mark.parametrize("name", [name for name in KINDS if not name.endswith("weights")])
 def test_results_stay_between_bounds(machine, name):

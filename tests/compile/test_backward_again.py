@@ -157,6 +157,7 @@ def close(a: Any, b: Any) -> bool:
     return type(a) is type(b) and bool(a == b)
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", BODIES)
 def test_passes_one_after_another(name: str) -> None:
     body = BODIES[name]

@@ -203,6 +203,7 @@ def test_lists_hold_what_eager_execution_appends(name: str) -> None:
     assert function.stats.compiled_calls >= 3, function.explain()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", [n for n in FUNCTIONS if n not in ("training", "views")])
 def test_with_gradients(name: str) -> None:
     expected, _ = run(name, 9, gradient=True)

@@ -131,7 +131,7 @@ def stepped(f: Run, start: Any) -> list[Any]:
     return values((f(x), x.grad, W.grad, BOOK.grad))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(36)
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("how", ["first", "second", "step"])
 def test_derivatives_are_those_of_eager_execution(name: str, how: str) -> None:

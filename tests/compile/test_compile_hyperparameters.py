@@ -49,6 +49,7 @@ WAYS: dict[str, Callable[[Job], None]] = {
 }
 
 
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_numbers_set_before_a_step(optimizer: str, way: str) -> None:

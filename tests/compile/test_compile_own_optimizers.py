@@ -182,6 +182,7 @@ def _apart(optimizer: tj.optim.Optimizer, saved: Any) -> None:
     state["step"] += 3
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("change", [None, _reset, _reload, _forget, _apart])
 @pytest.mark.parametrize("times", [1, 2])
 def test_counts_in_the_state_vary_and_are_not_recorded_anew(

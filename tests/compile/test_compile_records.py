@@ -177,6 +177,7 @@ def run(name: str, **options: Any) -> tuple[Any, Any]:
     return (results, shown), function
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_handlers_get_the_records_of_eager_execution(name: str) -> None:
     (expected, records), _ = run(name)
@@ -187,6 +188,7 @@ def test_handlers_get_the_records_of_eager_execution(name: str) -> None:
     assert function.stats.compiled_calls >= 3, function.explain()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_beside_an_eager_run_they_are_sent_once(name: str) -> None:
     (_, records), _ = run(name)

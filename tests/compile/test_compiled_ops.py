@@ -70,7 +70,7 @@ def readonly(x: Any) -> Any:
     return copy
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(36)
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
 def test_values_and_gradients(op: Op) -> None:
     check(list(samples.cases(op, dtypes.float32)), grads=True)
@@ -98,7 +98,7 @@ def test_special_values(op: Elementwise) -> None:
     check([samples.special(op, dtypes.float32), samples.special(op, dtypes.float64)])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     "op", [o for o in ELEMENTWISE if o.name not in MAY_RAISE], ids=lambda op: op.name
 )

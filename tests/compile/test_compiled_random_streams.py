@@ -70,6 +70,7 @@ def same_bits(a: list[np.ndarray], b: list[np.ndarray], name: str = "") -> None:
     assert [x.tobytes() for x in a] == [x.tobytes() for x in b]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_a_sampler_alone(name: str, own: bool) -> None:
@@ -79,6 +80,7 @@ def test_a_sampler_alone(name: str, own: bool) -> None:
     same_bits(observe(draw, own), observe(tj.compile(draw), own), name)
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_a_sampler_among_other_work(name: str) -> None:
     """Fused with what uses the draws: exact arithmetic, so that the bits can be compared."""

@@ -291,6 +291,7 @@ for number in range(8):
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "body",
     [
@@ -336,6 +337,7 @@ for _ in range(4):
     )
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "body",
     [

@@ -220,6 +220,7 @@ LOCKS = {
 AWAITED = ("kernels", "native code", "LLVM")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("name", LOCKS)
 def test_fork_while_another_thread_holds_a_lock(name: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,7 +65,7 @@ def check(graph: Any, x: Any, *ways: Any) -> list[Any]:
     return seen
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("dtype", ["f32", "f64", "f16", "bf16", "i8", "i64", "u8", "bool"])
 @pytest.mark.parametrize(("shape", "dim"), [((3, 40), 1), ((20, 17), 0)])
 def test_every_dtype(shape: tuple[int, ...], dim: int, dtype: str) -> None:
@@ -76,6 +76,7 @@ def test_every_dtype(shape: tuple[int, ...], dim: int, dtype: str) -> None:
         assert_sound(tools.ptx_of(launch.source, launch.name, "sm_90"), launch.source)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shape", [(9,), (1, 1), (57,), (2, 3, 20), (2, 9, 17)])
 def test_every_layout(shape: tuple[int, ...]) -> None:
     for dim in range(len(shape)):

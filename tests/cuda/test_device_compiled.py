@@ -48,7 +48,7 @@ def run(function: Any, make: Any, device: str, backward: bool, calls: int) -> li
 HALF = {"float16": 4e-3, "bfloat16": 3e-2}
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", programs.PROGRAMS)
 def test_compiled_on_a_device_is_eager_on_the_host(name: str, library: Any) -> None:
     program = programs.PROGRAMS[name]

@@ -79,13 +79,14 @@ MOVES = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("name", MOVES)
 def test_moves(name: str, dtype: Any) -> None:
     check(MOVES[name], numbers(5, 7, dtype=dtype), numbers(5, 7, dtype=dtype, seed=1))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("width", [1, 3, 4, 8])
 @pytest.mark.parametrize("count", [0, 1, 5, 9])
 def test_rows_of_a_table(count: int, width: int) -> None:
@@ -95,6 +96,7 @@ def test_rows_of_a_table(count: int, width: int) -> None:
     check(lambda t, i: t.index_select(1, i).exp(), numbers(3, 6, width), positions(6, count))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_gathers(dtype: Any) -> None:
     allowed = (
@@ -119,6 +121,7 @@ def _assigned(x: Any, i: Any, y: Any) -> Any:
     return z
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", SCATTERS)
 @pytest.mark.parametrize("shape", [(9, 1), (9, 5), (3, 300), (700, 2)], ids=str)
 def test_scatters(name: str, shape: tuple[int, int]) -> None:

@@ -32,6 +32,7 @@ def agree(found: Any, wanted: Any) -> None:
         np.testing.assert_allclose(a, b, 2e-5, 1e-6)
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("function", ROLLED, ids=lambda f: f.__name__)
 def test_results_are_those_of_the_host(function: Any, library: Any) -> None:
     compiled = tj.compile(function)

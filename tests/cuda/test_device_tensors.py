@@ -250,6 +250,7 @@ def trained(device: str, optimizer: Any) -> list[Any]:
     return [losses, [p.tolist() for p in model.parameters()]]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("fused", [False, True])
 @pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad"])
 def test_training_on_a_device_is_training_on_the_host(name: str, fused: bool) -> None:

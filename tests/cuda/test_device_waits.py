@@ -119,6 +119,7 @@ def test_guards_that_come_out_as_before_are_presumed(function: Callable[..., Any
     assert compiled.stats.compiled_calls > 30, compiled.explain()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("function", CHAINS[:5], ids=lambda f: f.__name__)
 def test_presumed_guards_cost_one_wait(function: Callable[..., Any]) -> None:
     compiled = tj.compile(function)

@@ -48,7 +48,7 @@ def _dry(name: str) -> Any:
     return pytest.param(name, marks=pytest.mark.thorough) if long else name
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(36)
 @pytest.mark.parametrize("name", [_dry(name) for name, _ in checks()])
 def test_checks_pass_on_the_stand_in(name: str, gpu: Any) -> None:
     found = [check for other, check in checks() if other == name]
@@ -104,6 +104,7 @@ def test_the_command_writes_one_report(dry: Options, tmp_path: Path) -> None:
     assert "not run" not in done.stdout
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.filterwarnings(
     "ignore::DeprecationWarning"
 )  # what other libraries say about themselves

@@ -96,6 +96,7 @@ def layer_over(kind, **options):
     return layer, lambda x: layer(x)[0].square().mean()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("kind", "options"),
     [(nn.RNN, {}), (nn.GRU, {"bidirectional": True}), (nn.LSTM, {"num_layers": 2})],
@@ -137,7 +138,7 @@ COUNTED = (
 )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("dtype", [tj.float32, tj.float64, tj.float16])
 @pytest.mark.parametrize("text", COUNTED)
 def test_numbers_that_count_the_rounds_are_items(text, dtype):

@@ -16,6 +16,7 @@ from tracejit.ir.loops import body_of, is_loop
 from tracejit.trace.rolling.rolling import natively_plannable, roll
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
 def test_rolled_means_the_same_at_any_length(program):
     sizes = set()
@@ -284,6 +285,7 @@ def test_natively_plannable():
 # --- random programs -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("part", range(6))
 def test_random_programs(part):
     rolled = smaller = 0

@@ -54,7 +54,7 @@ def loops(compiled):
 SCALES = (1.0, 40.0, 1e-2, 300.0, 0.3, 7.0, 1e4, 2.5)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("f", ROLLED, ids=lambda f: f.__name__)
 def test_gradients_for_every_number_of_rounds(f):
     compiled, turn = tj.compile(f), ROLLED.index(f) % len(SCALES)
@@ -86,6 +86,7 @@ def test_three_recordings_serve_all_numbers_of_rounds():
     assert compiled.stats.compiled_calls >= 56
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("shape", [(), (1,), (17,), (5, 3), (33, 2)])
 @pytest.mark.parametrize("dtype", [tj.float32, tj.float64, tj.bfloat16])
 def test_types_and_shapes(shape, dtype):

@@ -73,6 +73,7 @@ def _filtered(x):
 PROGRAMS = [_taken, _taken_of_object, _until, _taken_again_and_again, _counted, _filtered]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__[1:])
 def test_rounds_of_a_loop_in_c_are_counted(program) -> None:
     def scenario(stage):

@@ -51,7 +51,7 @@ def checked(f, calls, rolled=True):
 STARTS = [(tj.tensor([s, 1.0, 0.1]),) for s in (3.0, 500.0, 1e-3, 40.0, 1e6, 7.0, 2.5, 1.01, 1e9)]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("f", ROLLED, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("turn", [0, 3, 5])
 def test_every_number_of_rounds(f, turn):
@@ -75,7 +75,7 @@ def test_matrix_products_in_rounds():
     assert loops(compiled) > 0
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("f", STRAIGHT, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("turn", [0, 4])
 def test_what_rounds_do_differently(f, turn):

@@ -190,6 +190,7 @@ def drawn_later(x):
     return x
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("turn", [0, 1, 2])
 @pytest.mark.parametrize(
     "f",

@@ -149,6 +149,7 @@ def _run(f, start, extra=1.0):
     return [u, *parts], [x is u for x in parts]
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("turn", [0, 3, 5])
 @pytest.mark.parametrize("f", [*ROLLED, *STRAIGHT], ids=lambda f: f.__name__)
 def test_every_number_of_rounds(f, turn):
@@ -234,6 +235,7 @@ def test_weights_that_require_grad_are_written_to_without_it():
         np.testing.assert_allclose(weights[0].detach().numpy(), weights[1].detach().numpy(), 1e-5)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("rows", "steps"), list(itertools.product((1, 4), (1, 2, 30))))
 def test_rounds_that_a_counter_ends_too(rows, steps):
     def f(u):

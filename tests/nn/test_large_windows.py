@@ -91,6 +91,7 @@ def pool(x: Any) -> Any:
     return F.max_pool3d if x.ndim == 5 else F.max_pool2d
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("special", [False, True])
 @pytest.mark.parametrize(("size", "given"), [*CASES, THREE])
 def test_maxima_are_those_of_a_scan(size: Any, given: Any, special: bool) -> None:
@@ -104,6 +105,7 @@ def test_maxima_are_those_of_a_scan(size: Any, given: Any, special: bool) -> Non
     np.testing.assert_array_equal(pool(x)(tj.tensor(x), **options(given)), values)
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("special", [False, True])
 @pytest.mark.parametrize(("size", "given"), [*CASES, THREE])
 def test_gradients_go_to_the_largest_elements(size: Any, given: Any, special: bool) -> None:
@@ -121,6 +123,7 @@ def test_gradients_go_to_the_largest_elements(size: Any, given: Any, special: bo
     assert hosts(compiled) == 0
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("size", "given"), [c for c in CASES if len(options(c[1])) == 3])
 def test_means_are_sums_along_each_dimension(size: Any, given: Any) -> None:
     chosen = options(given)

@@ -52,6 +52,7 @@ def calls_of(kind: str, back: bool = False) -> int:
     return int(walks._walk(kind, back, True, True, False).stats.calls)  # type: ignore[attr-defined]
 
 
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("steps", [1, 15, 16, 17, 40])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("options", [{}, {"num_layers": 2, "bidirectional": True}, {"bias": False}])

@@ -66,6 +66,7 @@ def test_gradients():
 DTYPES = [tj.float32, tj.float64, tj.bfloat16, tj.float16, tj.int64, tj.int8, tj.uint8]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("limit", [2, 0.1, 1 << 60, -3, float("inf"), float("nan")])
 def test_outcomes_are_those_of_python(dtype, limit):

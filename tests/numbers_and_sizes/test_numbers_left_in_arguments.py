@@ -88,6 +88,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], Callable[[], Any], int]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_state_that_calls_are_given(name: str) -> None:
     program, make, least = PROGRAMS[name]

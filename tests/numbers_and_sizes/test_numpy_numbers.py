@@ -62,6 +62,7 @@ PROGRAMS: dict[str, Callable[[Any, Count], Any]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_numbers_of_numpy_that_vary(name: str) -> None:
     x = tj.tensor([1.0, 2.0])

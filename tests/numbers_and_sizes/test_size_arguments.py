@@ -44,6 +44,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("what", FUNCTIONS)
 def test_one_recording_serves_all(what: str) -> None:
     function, numbers = FUNCTIONS[what]

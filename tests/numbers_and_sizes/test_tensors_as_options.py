@@ -29,6 +29,7 @@ USES = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", USES)
 def test_options_that_tensors_tell(name: str) -> None:
     def use(x, lengths):

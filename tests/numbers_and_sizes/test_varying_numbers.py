@@ -131,6 +131,7 @@ def test_unary_operations_on_special_values(values) -> None:
         agree(lambda x, p, op=op: (x * 2, op(p)), [(x, p) for p in values * 2])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.filterwarnings("ignore:overflow encountered in cast")
 @pytest.mark.parametrize(
     "dtype", ["float32", "float64", "float16", "bfloat16", "int64", "uint8", "bool"]
@@ -387,8 +388,7 @@ def test_another_thread_sees_values() -> None:
         return x * p
 
     f = tj.compile(function)
-    for p in (1.0, 2.0, 3.0):
-        f(tj.ones(2), p)
+    _ = [f(tj.ones(2), p) for p in (1.0, 2.0, 3.0)]
     assert (4.0, True, "2.0") in seen
     assert all(type(a) is float for a, _, _ in seen)
 

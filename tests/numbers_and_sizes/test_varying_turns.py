@@ -71,6 +71,7 @@ def seen(function: Callable[..., Any], rows: int) -> list[Any]:
     return [y.detach().tolist() if isinstance(y, tj.Tensor) else y for y in (*found, x.grad)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "program",
     [a_dimension_more, turned, a_dimension_less, of_a_part, of_the_argument, several_times],

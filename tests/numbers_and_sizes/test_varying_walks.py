@@ -64,6 +64,7 @@ def test_lengths(kind: Any) -> None:
     check(walking(lambda: kind(2, 3), CALLS), compiled=6, recorded=RECORDED)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("calls", [BATCHES, BOTH])
 @pytest.mark.parametrize("kind", KINDS)
 def test_batches(kind: Any, calls: Any) -> None:
@@ -77,6 +78,7 @@ def test_batches_of_few_steps(few: int) -> None:
     check(walking(lambda: nn.LSTM(2, 3), calls), compiled=2, recorded=RECORDED)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "layer",
     [
@@ -288,6 +290,7 @@ def test_the_loop_is_told_in_words() -> None:
     assert "n0 times" in str(f.explain())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("layers", [{}, {"num_layers": 2, "bidirectional": True}])
 @pytest.mark.parametrize("kind", KINDS)
 def test_packed_batches_as_long_as_their_longest(kind: Any, layers: dict[str, Any]) -> None:

@@ -29,6 +29,7 @@ def run(f: Any, size: int) -> list[Any]:
     return [y.detach().numpy(), x.grad.numpy()]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("options", WINDOWS, ids=str)
 def test_means_of_windows(options: dict[str, Any]) -> None:
     def pooled(x: Any) -> Any:

@@ -30,6 +30,7 @@ def layout(request: pytest.FixtureRequest) -> Any:
     return LAYOUTS[request.param]
 
 
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("kind", "fdFD")
 @pytest.mark.parametrize("shape", SHAPES)
 def test_parts_make_up_the_matrix(shape: tuple[int, ...], kind: str, layout: Any) -> None:

@@ -46,6 +46,7 @@ def test_single_precision_keeps_its_digits(name: str, width: int):
     np.testing.assert_allclose(found, exact, 2e-6)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(
     "shape", [(70_000, 3), (70_000, 300), (9, 20_000, 2), (300, 300, 7)], ids=str

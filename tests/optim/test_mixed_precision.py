@@ -122,6 +122,7 @@ _FULL = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", _FULL)
 def test_losses_compute_in_single_precision(name):
     x = (tj.arange(9.0).reshape(3, 3) / 7).bfloat16().requires_grad_()

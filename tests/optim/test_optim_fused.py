@@ -40,6 +40,7 @@ def train(
     return [p.detach().to(tj.float64).numpy() for p in params]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
 @pytest.mark.parametrize(("kind", "options"), CASES)
 def test_fused_steps_give_the_plain_numbers(kind: Any, options: dict[str, Any], dtype: str) -> None:

@@ -151,6 +151,7 @@ def test_halves_compute_the_gradient(name: str):
     assert len([v for v in parts.backward.values if v.op.name == "loop"]) <= 1
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_second_derivatives_are_those_of_the_rounds(name: str):
     graph, plain = EXAMPLES[name], unrolled(EXAMPLES[name])

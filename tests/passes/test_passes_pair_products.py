@@ -73,6 +73,7 @@ def batched(x: Any, w: Any, b: Any) -> Any:
     return tj.softmax(scores, -1) @ (w.t() * b)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.skipif(not multiplies_pairs(), reason="no instructions for pairs of bfloat16")
 @pytest.mark.parametrize("function", [layer, batched])
 @pytest.mark.parametrize("shape", [(9, 12), (3, 5, 12), (2, 3, 17, 12)], ids=str)

@@ -43,6 +43,7 @@ def test_other_convolutions_stay(old: str, new: str) -> None:
     assert patches(graph) is graph or patches(graph) == graph
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("dtype", [tj.float64, tj.bfloat16], ids=str)
 @pytest.mark.parametrize(
     ("size", "kernel"),

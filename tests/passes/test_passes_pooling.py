@@ -100,7 +100,7 @@ def layouts(draw):
     return windows, size
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", sorted(ALL_RULES))
 @settings(max_examples=12, deadline=None)
 @given(
@@ -139,6 +139,7 @@ POOLS = {
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", POOLS)
 def test_compiled_with_gradients_at_several_sizes(name):
     pool = POOLS[name]

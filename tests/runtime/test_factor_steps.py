@@ -36,6 +36,7 @@ def operands(batch, n, right, dtype):
     return [tj.tensor(x, dtype=dtype) for x in (a, b)]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("dtype", [tj.float32, tj.float64], ids=str)
 @pytest.mark.parametrize("batch", [(), (3,), (2, 9), (40,)], ids=str)
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -75,6 +75,7 @@ def compared(f, given, threads=2):
     return compiled, found
 
 
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("dtype", [tj.float32, tj.float64])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("following", FOLLOWING)
@@ -106,6 +107,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("groups", [1, 24])
 @pytest.mark.parametrize("reader", OTHERS)
 def test_any_reader_is_right(reader, groups):
@@ -113,6 +115,7 @@ def test_any_reader_is_right(reader, groups):
     compared(lambda x, w: OTHERS[reader](F.conv2d(x, w, padding=1, groups=groups), x), (x, w))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_results_are_the_same_for_any_number_of_threads(shape):
     convolve, given = operands(shape, 2)

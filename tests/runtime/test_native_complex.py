@@ -85,6 +85,7 @@ def _results(function, dtype, compiled, complex_only=False):
         yield found, expected
 
 
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("dtype", [tj.complex64, tj.complex128], ids=str)
 @pytest.mark.parametrize("name", OPS)
 def test_every_layout_has_the_bits_of_eager_execution(name, dtype):
@@ -97,6 +98,7 @@ def test_every_layout_has_the_bits_of_eager_execution(name, dtype):
     assert not host_ops(compiled)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("dtype", [tj.complex64, tj.complex128], ids=str)
 @pytest.mark.parametrize("name", CLOSE)
 def test_functions_are_close_and_have_special_values(name, dtype):
@@ -217,6 +219,7 @@ MATRICES = [
 ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", [tj.complex64, tj.complex128], ids=str)
 @pytest.mark.parametrize(("left", "right"), MATRICES)
 def test_matrix_products(dtype, left, right):
@@ -332,6 +335,7 @@ def test_filters_do_not_depend_on_threads(threads):
     assert_same_bits(found.numpy(), f(x, h).numpy())
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
 @pytest.mark.parametrize(
     ("shape", "dims"),

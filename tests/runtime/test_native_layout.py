@@ -81,6 +81,7 @@ print("as ever")
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "change",
     [

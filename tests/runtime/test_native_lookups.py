@@ -54,7 +54,7 @@ PROGRAMS: dict[str, Callable[[Any, Any, Any], Any]] = {
 NOT_NATIVE = {"argsort", "remainder"}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(16)
 @pytest.mark.filterwarnings("error::tracejit.errors.CompileWarning")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_lookups_are_native_and_agree_with_eager(name):

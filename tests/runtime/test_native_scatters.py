@@ -88,6 +88,7 @@ PROGRAMS: dict[str, Callable[[Any, Any, Any], Any]] = {
 }
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.filterwarnings("error::tracejit.errors.CompileWarning")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_scatters_are_native_and_agree_with_eager(name):
@@ -175,6 +176,7 @@ def test_the_result_does_not_depend_on_the_number_of_threads():
                 assert_same_bits(found, want)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
 def test_single_elements_are_added_in_the_order_of_positions(dtype):
     """Whatever the number of threads, and wherever positions count from."""

@@ -48,6 +48,7 @@ def cases_of(name: str, dtype: Any) -> Any:
             yield from ((x, y, z), (x, -0.5, 2.0), (x, y[7], z))
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("name", sorted(PRINTED))
 def test_kernels_give_the_bits_of_numpy(name, monkeypatch):

@@ -78,6 +78,7 @@ def test_chunks_are_multiples_of_the_grain(
     assert set(who.tolist()) <= {0, 1, 2, 3}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("flags", [0, COARSE])
 @pytest.mark.parametrize("most", [1, 2, 3, 7])
 def test_no_more_workers_take_part_than_have_memory(four_threads, flags: int, most: int) -> None:
@@ -277,6 +278,7 @@ threading.Thread(target=forever, daemon=True).start()
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("text", "expected"), [("3", 3), ("1", 1), ("1000", 256), ("", None), ("many", None)]
 )

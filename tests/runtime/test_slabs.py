@@ -92,6 +92,7 @@ def test_of_two_operands(monkeypatch, threads, name, shape, other) -> None:
         same(call(y, x), whole(monkeypatch, lambda: call(y, x)))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "dtype", ["float16", "bfloat16", "int8", "int64", "bool", "complex64", "uint8"]
 )

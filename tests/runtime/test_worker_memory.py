@@ -80,6 +80,7 @@ def convolution(x: Any) -> Any:
 PROGRAMS = [rows, turned, leading, logs, attention, convolution]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
 def test_more_threads_than_planned_for_keep_to_the_memory(
     program: Callable[..., Any], guarded: Guarded

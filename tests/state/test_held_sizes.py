@@ -68,6 +68,7 @@ def run(eager: Model, other: Model, call: Any, steps: int, rows: int = 1) -> Non
         assert same(eager.state(), other.state()), step
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", [Cache, Ring, Window, Replaced])
 @pytest.mark.parametrize("verify", [False, True])
 def test_positions(kind: type[Cache], verify: bool) -> None:

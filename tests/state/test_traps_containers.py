@@ -45,6 +45,7 @@ def test_dataclass_argument_mutated_between_and_inside() -> None:
     check(scenario, compiled=2, reason="changes its arguments")
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", CHANGES)
 @pytest.mark.parametrize("where", ["closure", "attribute", "argument"])
 def test_container_changed(name: str, where: str) -> None:

@@ -113,6 +113,7 @@ def _kinds(value):
     return _kinds(value.value) if isinstance(value, Slotted) else type(value).__name__
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("frozen", [False, True], ids=["", "frozen"])
 @pytest.mark.parametrize("use", ["number", "size", "found"])
 def test_numbers_left_in_containers(use: str, frozen: bool) -> None:

@@ -143,8 +143,7 @@ class Entry(Made):
         recorder = Recorder(self.signature, list(zip(self.names, tensors, strict=True)))
         recorder.watched = watching()
         self.handed_out = recorder.handed_out
-        modes = changing_modes()
-        count = len(self.signature.sources)
+        modes, count = changing_modes(), len(self.signature.sources)
         leaves: list[Any] = []
         kept = False
         collection = Collection()
@@ -182,13 +181,13 @@ class Entry(Made):
             recorder.unsupported(reason)
         with self._lock:
             self._take(recorder, leaves, structure, tensors)
-            recorder.stores, leaves = {}, []  # or the numbers that these hold look like lost ones
         recorder.close()
         if recorder.showed_sizes_or_numbers:
             result = without_varying(result, lambda: seen_outside(guard, call.statics))
         result = without_held(recorder, result)
         if recorder.failure is not None:
             self.signature.rollback(count)
+            leaves.clear()  # numbers among them would be looked for
             take_back(recorder, result, known_objects(guard))
             if self.root.leaves() and not self.diverged:
                 self.closed, self.unstable = lasting(recorder.failure), None

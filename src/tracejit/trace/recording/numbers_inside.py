@@ -105,8 +105,12 @@ class NumbersInside:
         self.handed_out.append(ref(made))
         return made
 
-    def plain_tape(self) -> None:
-        """The run is over, or not recorded any further: its tape may outlive it, and computes with values."""
+    def let_go_of_numbers(self) -> None:
+        """The run is over, or not recorded any further: its tape may outlive it, and computes with values.
+
+        What it stores would look, to those who search for numbers that are left somewhere, like the user's.
+        """
+        self.stores = {place: plain_parts(x) for place, x in self.stores.items()}
         while self.on_the_tape:
             node = self.on_the_tape.pop()
             if isinstance(node, OpNode):

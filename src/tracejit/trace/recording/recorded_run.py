@@ -177,8 +177,7 @@ def _run(
         for appended in guard.appended:
             appended.put_plain()
         raise
-    finally:
-        # These lead back to it.
+    finally:  # without what leads back to it
         recorder.follow, recorder.python_state, recorder.state_checks = None, tuple, ()
         later.close()
 

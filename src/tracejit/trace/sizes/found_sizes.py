@@ -225,7 +225,7 @@ class FindsSizes:
     follow_sizes: Callable[[], None]
     more_than_sizes: Callable[[str], None]
     rounds: Any
-    plain_tape: Callable[[], None]
+    let_go_of_numbers: Callable[[], None]
     line: tuple[str, int] | None
     widened_arguments: list[Tensor]
 
@@ -318,7 +318,7 @@ class FindsSizes:
         """From here on extents are numbers, and rounds are not looked at."""
         if self.rounds is not None:
             self.rounds.close()
-        self.plain_tape()
+        self.let_go_of_numbers()
         self.builder.scope = None
         if self.scope is not None:
             self.scope.closed = True
