@@ -116,6 +116,8 @@ class InplaceMethods(PartMethods):
     def _writeable(self, tracked: bool, given: Tensor) -> Any:
         """The memory of a part of an expanded tensor in which no element stands for two, or all become one number."""
         array, base = memory_of_tensor(self), self._base
+        if array.size == 0 and not tracked:
+            return array.copy()
         repeating = (movement.expand, memory_views.as_strided)
         expanded = any(op in repeating for op, _ in self._chain)
         pairs = zip(array.strides, array.shape, strict=True)

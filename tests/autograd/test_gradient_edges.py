@@ -1,4 +1,4 @@
-"""Edges of the graph as where passes begin and end."""
+"""Edges of the graph as where passes begin and end, and inputs whose gradient is nothing but zeros."""
 
 from __future__ import annotations
 
@@ -108,3 +108,37 @@ def test_edges_in_compiled_code():
     f = tj.compile(run)
     for _ in range(3):
         assert [g.tolist() for g in f(x)] == expected
+
+
+def test_vectors_of_nothing_that_are_joined_have_gradients() -> None:
+    def joined(x, *others):
+        return tj.cat([x, *others], dim=1), tj.cat([*others, x])
+
+    nothing, matrix = leaf(), tj.ones(2, 3, requires_grad=True)
+    compiled = tj.compile(joined)
+    for function in (joined, compiled, compiled, compiled):
+        for result in function(nothing, matrix):
+            assert result.tolist() == matrix.tolist()
+            empty, full = tj.autograd.grad(result, (nothing, matrix), tj.full((2, 3), 2.0))
+            assert empty.shape == (0,)
+            assert full.tolist() == [[2.0] * 3] * 2
+
+
+@pytest.mark.parametrize("size", [(4, 5), (3, 4, 5)])
+def test_positions_of_nearest_pixels_have_a_gradient_of_zero(size: tuple[int, ...]) -> None:
+    def sampled(image, grid):
+        return tj.nn.functional.grid_sample(image, grid, mode="nearest", align_corners=False)
+
+    image = tj.rand(2, 3, *size, requires_grad=True)
+    grid = (tj.rand(2, *size, len(size)) * 3 - 1.5).requires_grad_()
+    compiled = tj.compile(sampled)
+    expected = sampled(image, grid.detach())
+    for function in (sampled, compiled, compiled, compiled):
+        result = function(image, grid)
+        assert tj.equal(result, expected)
+        of_image, of_grid = tj.autograd.grad(result.sum(), (image, grid))
+        assert of_grid.shape == grid.shape
+        assert not of_grid.any()
+        assert of_image.sum() > 0
+    (alone,) = tj.autograd.grad(sampled(image.detach(), grid).sum(), grid)
+    assert not alone.any()

@@ -47,3 +47,12 @@ def test_only_long_memory_is_projected(kind: Any) -> None:
     with pytest.raises(TypeError, match="unexpected keyword argument 'projected'"):
         kind(2, 3, projected=1)
     assert kind(2, 3, device="cpu", dtype=tj.float64).weight_ih_l0.dtype is tj.float64
+
+
+@pytest.mark.parametrize("kind", [tj.nn.RNN, tj.nn.GRU, tj.nn.LSTM])
+def test_recurrent_layers_refuse_sizes_of_nothing(kind: Any) -> None:
+    for sizes, name in (((0, 5), "input_size"), ((-1, 5), "input_size"), ((5, 0), "hidden_size")):
+        with pytest.raises(ValueError, match=f"{name} must be greater than zero"):
+            kind(*sizes)
+    with pytest.raises(TypeError, match="input_size should be of type int"):
+        kind(2.0, 5)

@@ -159,3 +159,32 @@ def test_hyperparameters_are_looked_at_before_parameters(name):
     for rate, words in ((tj.tensor([0.1, 0.2]), "1-element"), (-1.0, r"-1\.0")):
         with pytest.raises(ValueError, match=words):
             kind(None, lr=rate)
+
+
+@pytest.mark.parametrize("kind", [optim.SGD, optim.Adam, optim.AdamW, optim.Adagrad])
+def test_ways_of_a_step_that_exclude_each_other_are_refused(kind: Any) -> None:
+    weight = nn.Parameter(tj.ones(1))
+    for other in ("differentiable", "foreach"):
+        with pytest.raises(RuntimeError, match=other):
+            kind([weight], fused=True, **{other: True})
+
+
+def test_rates_of_a_step_over_lists_are_numbers() -> None:
+    weight, rate = nn.Parameter(tj.ones(1)), tj.tensor(0.5)
+    for kind in (optim.Adam, optim.AdamW):
+        for name, given in (("lr", {"lr": rate}), (r"betas\[0\]", {"betas": (rate, rate)})):
+            with pytest.raises(ValueError, match=f"{name} as a Tensor is not supported"):
+                kind([weight], foreach=True, **given)
+            assert kind([weight], foreach=True, capturable=True, **given).param_groups
+        with pytest.raises(ValueError, match=r"Tensor betas\[1\] must be 1-element"):
+            kind([weight], betas=(rate, tj.ones(2) / 2))
+
+
+def test_groups_that_tell_their_names_stand_beside_such_alone() -> None:
+    first, second = nn.Parameter(tj.ones(1)), nn.Parameter(tj.ones(1))
+    named = {"params": [second], "param_names": ["second"]}
+    with pytest.raises(ValueError, match="group with names"):
+        optim.SGD([{"params": [first]}, named])
+    optimizer = optim.SGD([("first", first)])
+    optimizer.add_param_group(named)
+    assert [group["param_names"] for group in optimizer.param_groups] == [["first"], ["second"]]

@@ -74,6 +74,8 @@ CASES = [
     "slope(t, lambda a: a.median(), t.tensor([2.0, float('nan'), float('nan'), 2.0]))",
     "slope(t, lambda a: t.nextafter(a, x + 1).sum(), x)",
     "slope(t, lambda a: t.nextafter(x, a).sum(), x)",
+    "slope(t, lambda a: t.nextafter(a, x.clamp(min=0)).sum(), x)",
+    "slope(t, lambda a: t.nextafter(x.clamp(min=0), a).sum(), x)",
     "slope(t, lambda a: t.cholesky_inverse(a).sum(), t.tril(x) + 3 * t.eye(4))",
     "slope(t, lambda a: t.cholesky_inverse(a, upper=True)[0, 1], t.triu(x) + 3 * t.eye(4))",
     # dtypes

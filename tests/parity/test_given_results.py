@@ -28,6 +28,20 @@ REFUSED = {
     "an inverse of another dtype": "t.linalg.inv(x.view(2, 2), out=t.empty(2, 2, dtype=t.float64))",
     "a range of another dtype": "t.arange(3, dtype=t.float32, out=t.empty(3, dtype=t.float64))",
     "a largest of another dtype": "t.amax(x, 0, out=t.empty((), dtype=t.float64))",
+    "a triangle of another dtype": "t.tril(x.view(2, 2), out=t.empty(2, 2, dtype=t.float64))",
+    "factors of another dtype": "t.linalg.qr(x.view(2, 2), out=(t.empty(2, 2, dtype=t.float64),) * 2)",
+    "conjugates of another dtype": "t.conj_physical(x, out=t.empty(4, dtype=t.float64))",
+    "a sum for a column": "c = x.view(4, 1); t.add(c, x, out=c)",
+    "a sum for a row": "t.add(x.view(4, 1), x, out=x)",
+    "a comparison for a column": "c = x.view(4, 1); t.eq(c, x, out=c)",
+    "a choice for a column": "c = x.view(4, 1); t.where(c > 1, c, x, out=c)",
+    "a fused product for one number": "c = x[:1]; t.addcmul(c, x, x, out=c)",
+    "all as numbers": "t.all(x, out=t.empty(()))",
+    "any as whole numbers": "t.any(x, 0, out=t.empty((), dtype=t.int32))",
+    "a real transform as complex numbers": "t.fft.irfft(x, out=t.empty(6, dtype=t.complex64))",
+    "joined as whole numbers": "t.cat([x, x], out=t.empty(8, dtype=t.int32))",
+    "stacked as whole numbers": "t.stack([x, x], out=t.empty(2, 4, dtype=t.int32))",
+    "a smallest into what is searched": "t.kthvalue(x, 2, out=(x, t.empty((), dtype=t.long)))",
 }
 TAKEN = [
     "t.add(x, x, out=x)",
@@ -37,11 +51,18 @@ TAKEN = [
     "t.softmax(x, 0, out=x)",
     "t.sort(x, descending=True, out=(x, t.empty(4, dtype=t.long)))[0]",
     "t.linalg.norm(x, out=t.empty(()))",
+    "t.all(x > 0, out=t.empty((), dtype=t.uint8))",
+    "t.any(x.to(t.uint8), 0, out=t.empty((), dtype=t.bool))",
+    "t.bernoulli(t.ones(4), out=t.empty(4, dtype=t.int32))",
+    "t.exp(x[:0], out=t.empty(1).expand(2, 0))",
 ]
 
 
 def _run(call: str, t: Any, x: Any) -> Any:
-    return eval(call, {"t": t, "x": x})
+    *steps, last = call.split("; ")
+    names = {"t": t, "x": x}
+    exec("; ".join(steps), names)
+    return eval(last, names)
 
 
 @pytest.mark.parametrize("name", REFUSED)

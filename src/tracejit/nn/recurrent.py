@@ -183,10 +183,11 @@ def _check_sizes(
     for name, flag in (("bias", bias), ("batch_first", batch_first)):
         if not isinstance(flag, bool):
             raise TypeError(f"{name} should be of type bool, got: {type(flag).__name__}")
-    if not isinstance(hidden_size, int):
-        raise TypeError(f"hidden_size should be of type int, got: {type(hidden_size).__name__}")
-    if hidden_size <= 0:
-        raise ValueError("hidden_size must be greater than zero")
+    for name, size in (("input_size", input_size), ("hidden_size", hidden_size)):
+        if not isinstance(size, int):
+            raise TypeError(f"{name} should be of type int, got: {type(size).__name__}")
+        if size <= 0:
+            raise ValueError(f"{name} must be greater than zero")
     if layers <= 0:
         raise ValueError("num_layers must be greater than zero")
     if proj_size < 0:

@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..errors import ArgumentError, AutogradError, DtypeError, warn
+from .. import dtypes
+from ..errors import ArgumentError, AutogradError, DtypeError, ShapeError, warn
 from ..modes import MODES
+from ..types import Shape
+from . import shapes
 from .overlaps import refuse_overlap, refuse_shared
 
 __all__ = ["put", "refuse_alike", "told_by"]
@@ -27,19 +30,28 @@ _TOLD = _names("cumprod cumsum mean nanmean nansum prod sum")
 #: Functions whose ``out`` has the dtype of the result; others convert.
 _EXACT = _names(
     "abs addbmm addmm addmv alias_copy amax amin aminmax argmax argmin as_strided_copy avg_pool2d avg_pool3d baddbmm",
-    "bitwise_not bmm bucketize ceil cholesky_ex complex cross cummax cummin cumprod cumsum det diag diagonal_copy diff",
-    "dot eigh eigvalsh expand_copy float_power floor frac frexp gather gelu hardshrink heaviside histc histogram",
-    "index_add index_copy index_reduce index_select inner inv_ex inverse isin isneginf isposinf kthvalue ldl_factor",
-    "ldl_factor_ex ldl_solve lerp log_softmax logcumsumexp logsigmoid lu_factor lu_factor_ex lu_solve masked_select",
-    "matmul matrix_norm matrix_power median mm mode msort multi_dot multinomial mv nan_to_num nanquantile narrow_copy",
-    "neg nonzero nonzero_static norm ormqr permute_copy qr quantile renorm round scatter scatter_add scatter_reduce",
-    "searchsorted sgn sign signbit slice_scatter slogdet softmax softplus softshrink solve solve_ex solve_triangular",
-    "sort split_with_sizes_copy squeeze_copy svd svdvals t_copy take take_along_dim tensordot topk transpose_copy",
-    "triangular_solve trunc unbind_copy unfold_copy unsqueeze_copy vdot vecdot vector_norm view_copy where",
+    "bitwise_not bmm bucketize ceil cholesky_ex complex conj_physical cross cummax cummin cumprod cumsum det diag",
+    "diagonal_copy diff dot eigh eigvalsh expand_copy float_power floor frac frexp gather gelu hardshrink hash_tensor",
+    "heaviside histc histogram index_add index_copy index_reduce index_select inner inv_ex inverse isin isneginf",
+    "isposinf kthvalue ldl_factor ldl_factor_ex ldl_solve lerp log_softmax logcumsumexp logsigmoid lu_factor",
+    "lu_factor_ex lu_solve lu_unpack masked_select matmul matrix_norm matrix_power median mm mode msort multi_dot",
+    "multinomial mv nan_to_num nanquantile narrow_copy neg nonzero nonzero_static norm ormqr orthogonal_factors",
+    "permute_copy qr quantile renorm round scatter scatter_add scatter_reduce searchsorted sgn sign signbit",
+    "slice_scatter slogdet softmax softplus softshrink solve solve_ex solve_triangular sort split_with_sizes_copy",
+    "squeeze_copy svd svdvals t_copy take take_along_dim tensordot topk transpose_copy triangular_solve tril triu",
+    "trunc unbind_copy unfold_copy unsqueeze_copy vdot vecdot vector_norm view_copy where",
 )
+#: Functions whose ``out`` is of logical values, or bytes where these are what was asked.
+_LOGICAL = _names("all any")
+#: Functions whose ``out`` has no imaginary parts.
+_REAL = _names("hfft hfft2 hfftn irfft irfft2 irfftn")
+#: Functions whose ``out`` may be of whole numbers.
+_WHOLE = _names("bernoulli")
+#: Functions that say with a ``TypeError`` which dtypes they cannot write.
+_JOINED = _names("cat column_stack concat concatenate dstack hstack row_stack stack vstack")
 #: Functions that may not read at all what they write to.
 _APART = _names(
-    "cat concat concatenate cross gather index_select masked_select take take_along_dim",
+    "cat concat concatenate cross gather index_select kthvalue masked_select take take_along_dim",
 )
 #: Functions that read everything before they write, or do not look.
 _UNASKED = _names(
@@ -109,10 +121,11 @@ def _tensors(operands: Iterable[Any]) -> Iterator[Any]:
             yield from _tensors(x)
 
 
-def put(name: str, out: Any, result: Any) -> Any:
+def put(name: str, out: Any, result: Any, operands: Iterable[Any] = ()) -> Any:
     """Write the result of the function ``name`` to the tensor ``out``, or several to several; and return ``out``.
 
-    Raises ``RuntimeError`` for another dtype than the function takes, and where gradients would have to go through;
+    Raises ``RuntimeError`` for another dtype than the function takes, where gradients would have to go through, and
+    where one of the ``operands`` is ``out`` and of another size than all of them have in common;
     ``TypeError`` for another number of tensors.
 
     >>> import tracejit as tj
@@ -120,6 +133,7 @@ def put(name: str, out: Any, result: Any) -> Any:
     tensor([1., 1.])
     """
     if not isinstance(result, (tuple, list)):
+        _refuse_wider(name, out, result, operands)
         return _put(name, out, result, name in _EXACT)
     if not isinstance(out, (tuple, list)) or len(out) != len(result):
         count = len(out) if isinstance(out, (tuple, list)) else 1
@@ -129,6 +143,25 @@ def put(name: str, out: Any, result: Any) -> Any:
     exact = name in _EXACT or name in ("max", "min")
     written = [_put(name, one, value, exact) for one, value in zip(out, result, strict=True)]
     return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
+
+
+def _refuse_wider(name: str, out: Any, result: Any, operands: Iterable[Any]) -> None:
+    """Refuse to resize an operand of a function whose result has the size that its operands are broadcast to."""
+    if isinstance(out, (tuple, list)) or out.shape == result.shape or name in _UNASKED:
+        return
+    read = list(_tensors(operands))
+    if any(x is out for x in read) and _common([x.spec.shape for x in read]) == result.spec.shape:
+        raise ShapeError(
+            f"output with shape {list(out.shape)} doesn't match the broadcast shape {list(result.shape)}"
+        )
+
+
+def _common(sizes: Sequence[Shape]) -> Shape | None:
+    """What sizes are broadcast to; None where they do not fit."""
+    try:
+        return shapes.broadcast("out", sizes)
+    except ShapeError:
+        return None
 
 
 def _put(name: str, out: Any, result: Any, exact: bool) -> Any:
@@ -141,15 +174,34 @@ def _put(name: str, out: Any, result: Any, exact: bool) -> Any:
             f"{name}(): functions with out=... arguments don't support automatic differentiation, "
             "but one of the arguments requires grad."
         )
-    if result.dtype.rank > out.dtype.rank:
-        raise DtypeError(
-            f"result type {result.dtype.title} can't be cast to the desired output type {out.dtype.title}"
-        )
+    if out.dtype is not result.dtype:
+        result = _in_dtype(name, out.dtype, result)
     if name in _RANGES and out.numel() == result.numel():  # which fill a tensor of any shape
         return out.copy_(result.reshape(out.shape))
     if out.shape != result.shape:
         _resize(out, result.shape)
     return out.copy_(result)
+
+
+def _in_dtype(name: str, dtype: dtypes.DType, result: Any) -> Any:
+    """The result, which is of another dtype than ``out``, as the function ``name`` writes it to that."""
+    if name in _LOGICAL:
+        if dtype not in (dtypes.bool_, dtypes.uint8):
+            raise DtypeError(f"{name} only supports bool tensor for result, got: {dtype.title}")
+        return result.to(dtype)
+    if name in _REAL and dtype.is_complex:
+        raise DtypeError(f"{name} expects a floating point output tensor, but got {dtype.title}")
+    if name in _WHOLE:
+        return result.to(dtype)
+    if result.dtype.rank > dtype.rank:
+        if name in _JOINED:
+            raise ArgumentError(
+                f"{name}(): input types can't be cast to the desired output type {dtype.title}"
+            )
+        raise DtypeError(
+            f"result type {result.dtype.title} can't be cast to the desired output type {dtype.title}"
+        )
+    return result
 
 
 def _resize(out: Any, shape: Sequence[int]) -> None:

@@ -149,8 +149,9 @@ def _translated(
         result = target(*args, **kwargs)
         return _pinned(result) if dropped.get("pin_memory") else result
     name = target.__name__
-    refuse_alike(name, out, (*args, *kwargs.values()))
+    operands = (*args, *kwargs.values())
+    refuse_alike(name, out, operands)
     dtype = told_by(name, known.makes, out, kwargs)
     if dtype is not None:
         kwargs["dtype"] = dtype
-    return put(name, out, target(*args, **kwargs))
+    return put(name, out, target(*args, **kwargs), operands)

@@ -112,10 +112,11 @@ class Op:
         """The result in the tensor ``out``."""
         from .given_results import put, refuse_alike
 
-        if out is not None:
-            refuse_alike(self.name, out, (*operands, *attributes.values()))
-        result = self(*operands, **attributes)
-        return result if out is None else put(self.name, out, result)
+        if out is None:
+            return self(*operands, **attributes)
+        read = (*operands, *attributes.values())
+        refuse_alike(self.name, out, read)
+        return put(self.name, out, self(*operands, **attributes), read)
 
     def _bind(
         self, operands: tuple[Any, ...], attributes: dict[str, Any]

@@ -46,7 +46,7 @@ def refuse_shared(target: Any, operands: Iterable[Any]) -> None:
     RuntimeError: unsupported operation: some elements of the input tensor and the written-to tensor refer to ...
     """
     pairs = zip(target.stride(), target.shape, strict=True)
-    if any(step == 0 and n > 1 for step, n in pairs):
+    if target.numel() and any(step == 0 and n > 1 for step, n in pairs):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a single memory "
             "location. Please clone() the tensor before performing the operation."

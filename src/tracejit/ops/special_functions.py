@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import promotion as p
+from .comparison import eq
 from .elementwise import POSITIVE, sign, where, zeros_like
 from .namespace import special, wide, xp
 from .table import Array, elementwise
@@ -216,7 +217,11 @@ def lcm(x: Array, y: Array) -> Array:
     return n.abs(n.lcm(x, y, dtype=wide)).astype(kind)
 
 
-@elementwise(None, promotion=p.floats_only, grad={"x": lambda g: g, "y": lambda g: zeros_like(g)})
+@elementwise(
+    None,
+    promotion=p.floats_only,
+    grad={"x": lambda g, x, y: where(eq(x, y), 0.0, g), "y": lambda g: zeros_like(g)},
+)
 def nextafter(x: Array, y: Array) -> Array:
     """The number next to x in the direction of y."""
     return xp(x, y).nextafter(x, y)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..tensor import Tensor
-from .group import ParamGroup, check_at_least_zero
+from .group import ParamGroup, check_at_least_zero, check_ways
 from .maths import both_parts, sqrt
 from .optimizer import Optimizer
 from .update import update
@@ -75,6 +75,7 @@ class Adagrad(Optimizer):
             "fused": fused,
         }
         super().__init__(params, defaults)
+        check_ways(defaults)
         for group in self.param_groups:
             for p in group["params"]:
                 self._counter(p)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..tensor import Tensor
-from .group import ParamGroup, check_at_least_zero
+from .group import ParamGroup, check_at_least_zero, check_ways
 from .maths import Mix, lerp, maximum, sqrt
 from .optimizer import Optimizer
 from .update import update
@@ -42,6 +42,20 @@ def adam(
         v = maximum(state[2], v)
         new = (*new, v)
     return p - (m * step_size) / (sqrt(v) / root_correction + eps), new
+
+
+def _check_tensors(group: Mapping[str, Any]) -> None:
+    """Refuse rates that are tensors where steps over lists were asked for, and those of several elements."""
+    rates = {"lr": group["lr"], **{f"betas[{i}]": beta for i, beta in enumerate(group["betas"])}}
+    for name, rate in rates.items():
+        if not isinstance(rate, Tensor):
+            continue
+        if group["foreach"] and not group["capturable"]:
+            raise ValueError(
+                f"{name} as a Tensor is not supported for capturable=False and foreach=True"
+            )
+        if rate.numel() != 1:
+            raise ValueError(f"Tensor {name} must be 1-element")
 
 
 class Adam(Optimizer):
@@ -95,10 +109,12 @@ class Adam(Optimizer):
             "decoupled_weight_decay": decoupled_weight_decay,
         }
         super().__init__(params, defaults)
+        check_ways(defaults)
         if not any(all(isinstance(beta, kind) for beta in betas) for kind in (float, Tensor)):
             raise ValueError("betas must be either both floats or both Tensors")
 
     def _check(self, group: Mapping[str, Any]) -> None:
+        _check_tensors(group)
         check_at_least_zero(group, lr="learning rate", eps="epsilon value")
         for index, beta in enumerate(group["betas"]):
             if not 0.0 <= beta < 1.0:

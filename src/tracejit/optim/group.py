@@ -152,3 +152,11 @@ def check_at_least_zero(group: Mapping[str, Any], **labels: str) -> None:
             raise ValueError(f"Tensor {name} must be 1-element")
         if not as_number(value) >= 0.0:
             raise ValueError(f"Invalid {label}: {value}")
+
+
+def check_ways(group: Mapping[str, Any]) -> None:
+    """``RuntimeError`` for a fused step that is asked to be one over lists, or to have gradients, as well."""
+    if group["fused"] and group["differentiable"]:
+        raise RuntimeError("`fused` does not support `differentiable`")
+    if group["fused"] and group["foreach"]:
+        raise RuntimeError("`fused` and `foreach` cannot be `True` together.")

@@ -120,10 +120,11 @@ class Optimizer:
                 raise ValueError(
                     f"parameter group didn't specify a value of required optimization parameter {name}"
                 )
-        if any(("param_names" in group) != (names is not None) for group in self.param_groups):
+        with_names = "param_names" in values
+        if any(("param_names" in group) != with_names for group in self.param_groups):
             raise ValueError(
                 "all optimizer param groups should be with/without names. cannot add param group "
-                f"with{'' if names else 'out'} names to the optimizer"
+                f"with{'' if with_names else 'out'} names to the optimizer"
             )
         taken = {p for group in self.param_groups for p in group["params"]}
         if len(set(params)) != len(params):

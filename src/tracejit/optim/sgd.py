@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..tensor import Tensor
-from .group import ParamGroup, check_at_least_zero
+from .group import ParamGroup, check_at_least_zero, check_ways
 from .optimizer import Optimizer
 from .update import update
 
@@ -81,6 +81,7 @@ class SGD(Optimizer):
             "fused": fused,
         }
         super().__init__(params, defaults)
+        check_ways(defaults)
 
     def _check(self, group: Mapping[str, Any]) -> None:
         check_at_least_zero(

@@ -15,7 +15,7 @@ from .. import shapes
 from .. import source as s
 from ..table import alias, function
 from .common import Tensor, as_type, dim_of, is_tensor, own, shape_of
-from .shaping import broadcast_tensors, unsqueeze
+from .shaping import as_nothing, broadcast_tensors, unsqueeze
 from .slicing import slice_along
 
 Tensors = Sequence[Tensor]
@@ -65,10 +65,11 @@ def cat(tensors: Tensors, dim: int = 0) -> Tensor:
             dtype = dtypes.promote_types(dtype, x.spec.dtype)
     uneven = ranks.count(ranks[0]) < len(ranks)
     if uneven or (ranks[0] == 1 and dim not in (0, -1)):
-        # Vectors of nothing are left out beside others, and fit any dimension.
-        xs = [x for x in xs if shape_of(x) != (0,)] or xs[:1]
-        if shape_of(xs[0]) == (0,):
+        # Vectors of nothing fit beside others, along any dimension.
+        like = next((x for x in xs if shape_of(x) != (0,)), None)
+        if like is None:
             return own(as_type(xs[0], dtype))
+        xs = [as_nothing(x, like, dim_of(dim, like)) for x in xs]
     d = dim_of(dim, xs[0])
     return m.cat(*[as_type(x, dtype) for x in xs], dim=d)
 

@@ -17,7 +17,7 @@ from .. import source as s
 from ..precision import full_precision
 from ..shapes import numel, refuse_vast
 from ..table import alias, function
-from .common import Tensor, as_type, check_tensor, shape_of
+from .common import Tensor, as_type, check_tensor, shape_of, with_zero_gradient
 from .joining import stack
 from .matrices import matmul
 from .slicing import select
@@ -132,7 +132,7 @@ def grid_sample(
     flat = m.reshape(input, shape=(*shape_of(input)[:2], numel(size)))
     if mode == "nearest":
         rounded = [as_type(e.round_half_even(p), dtypes.int64) for p in places]
-        return _shaped(_corner(flat, rounded, size, None), out)
+        return _shaped(with_zero_gradient(_corner(flat, rounded, size, None), places[0]), out)
     if mode == "bicubic":
         taps = [
             _cubic_taps(p, n, padding_mode, bool(align_corners))

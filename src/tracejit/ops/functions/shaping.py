@@ -380,3 +380,11 @@ for _name, _target in {
     "moveaxis": movedim,
 }.items():
     alias(_name, _target)
+
+
+def as_nothing(x: Tensor, like: Tensor, d: int) -> Tensor:
+    """A vector of nothing in the shape of ``like``, none of it along dimension ``d``; other tensors as they are."""
+    if shape_of(x) != (0,):
+        return x
+    shape = shape_of(like)
+    return m.reshape(x, shape=(*shape[:d], 0, *shape[d + 1 :]))
