@@ -97,6 +97,14 @@ def test_results_that_do_not_fit_are_resized_with_a_warning() -> None:
         assert out.shape == (4,)
 
 
+@pytest.mark.filterwarnings("ignore:An output with one or more elements:UserWarning")
+def test_what_is_read_before_anything_is_written_may_be_resized() -> None:
+    for t in (torch, tj):
+        exponents = t.tensor([1.0, 2.0])
+        t.ldexp(t.tensor([[1.0, 2.0], [3.0, 4.0]]), exponents, out=exponents)
+        assert exponents.tolist() == [[2, 8], [6, 16]]
+
+
 def test_weighted_losses() -> None:
     data = [[1.0, 2.0, 4.0], [0.5, 2.5, 0.0], [1.0, 2.0, 3.0]]
     for name in ("mse_loss", "l1_loss", "huber_loss"):

@@ -58,11 +58,12 @@ _UNASKED = _names(
     "addbmm addmm addmv addr alias_copy all amax amin any argmax argmin as_strided_copy avg_pool2d avg_pool3d baddbmm",
     "bmm cholesky cholesky_ex cholesky_inverse cholesky_solve cond count_nonzero cummax cummin det diag diagonal_copy",
     "diff eigh eigvalsh expand_copy geqrf hfft hfft2 hfftn histc histogram householder_product inner inv_ex inverse",
-    "irfft irfft2 irfftn ldl_factor ldl_factor_ex ldl_solve linear log_softmax logsigmoid logsumexp lstsq lu lu_factor",
-    "lu_factor_ex lu_solve lu_unpack matmul matrix_norm matrix_power mean mm mv mvlgamma nanmean nanquantile nansum",
-    "narrow_copy native_batch_norm ndtr norm ormqr permute_copy pinv prod qr quantile slice_scatter slogdet softmax",
-    "solve solve_ex solve_triangular split_with_sizes_copy squeeze_copy std sum svd svdvals t_copy tensordot tensorinv",
-    "tensorsolve transpose_copy tril triu unbind_copy unfold_copy unsqueeze_copy var vecdot vector_norm view_copy",
+    "irfft irfft2 irfftn ldexp ldl_factor ldl_factor_ex ldl_solve linear log_softmax logsigmoid logsumexp lstsq lu",
+    "lu_factor lu_factor_ex lu_solve lu_unpack matmul matrix_norm matrix_power mean mm mv mvlgamma nanmean",
+    "nanquantile nansum narrow_copy native_batch_norm ndtr norm ormqr permute_copy pinv prod qr quantile",
+    "slice_scatter slogdet softmax solve solve_ex solve_triangular split_with_sizes_copy squeeze_copy std sum svd",
+    "svdvals t_copy tensordot tensorinv tensorsolve transpose_copy tril triu unbind_copy unfold_copy unsqueeze_copy",
+    "var vecdot vector_norm view_copy",
 )
 
 
