@@ -16,6 +16,7 @@ from .retired import retire
 from .tensor_core import TensorCore, Version
 
 if TYPE_CHECKING:
+    from .dtypes import DType
     from .tensor import Tensor
 
 
@@ -244,10 +245,7 @@ class AutogradMethods(TensorCore):
     def data(self, value: Tensor) -> None:
         if not isinstance(value, TensorCore):
             raise ArgumentError(f"Variable data has to be a tensor, but got {type(value).__name__}")
-        if self._requires_grad and not value.dtype.is_differentiable:
-            raise AutogradError(
-                "data set to a tensor that requires gradients must be floating point dtype"
-            )
+        self._check_data(value.dtype)
         if value.array is self.array and value.spec == self.spec:
             return  # what ``x.data -= 1`` ends with: it was written in place
         if MODES.recorder is not None:
@@ -258,6 +256,12 @@ class AutogradMethods(TensorCore):
         self._type, self._layout = value._type, value._layout
         self._other_memory()
         retire(*before)
+
+    def _check_data(self, dtype: DType) -> None:
+        if self._requires_grad and not dtype.is_differentiable:
+            raise AutogradError(
+                "data set to a tensor that requires gradients must be floating point or complex dtype"
+            )
 
     def _is_view(self) -> bool:
         """Is this a view of another tensor?"""

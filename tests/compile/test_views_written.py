@@ -176,3 +176,38 @@ def test_a_view_made_without_gradients_is_a_result(mode, view, source) -> None:
     for _ in range(4):
         assert outcome(g) == outcome(f)
     assert g.stats.compiled_calls == 3, g.explain()
+
+
+def seen_before(x):
+    part = x[0]
+    x.relu_()
+    return part
+
+
+def written_through(x):
+    part = x[:2]
+    part[:1].mul_(2)
+    return part, x[1:]
+
+
+def of_a_result(x):
+    y = x * 2
+    part = y.view(3, 1)
+    y.add_(1)
+    return y, part, y[1:]
+
+
+@pytest.mark.parametrize("f", [seen_before, written_through, of_a_result])
+def test_views_of_what_was_written_to_since_show_a_base_that_starts_to_require_grad(f):
+    def outcome(call):
+        x = tj.tensor([1.0, -2.0, 3.0])
+        results = call(x)
+        results = results if isinstance(results, tuple) else (results,)
+        (results[0] if f is of_a_result else x).requires_grad_()
+        return [(y.requires_grad, y.is_leaf, y.grad_fn is None) for y in results]
+
+    g = tj.compile(f)
+    for _ in range(4):
+        assert outcome(g) == outcome(f)
+    assert any(not leaf for _, leaf, _ in outcome(g))
+    assert g.stats.compiled_calls >= 3, g.explain()

@@ -11,11 +11,13 @@ from collections.abc import Iterable
 
 from ..extents import hint, is_symbolic
 from ..ir.graph import Value
+from ..passes.fusion.groups import varies
 from .nest import Access, Layout
 
 #: Vectors of larger steps would be mostly what is not asked for.
 MOST_STEPS = 4
-#: So many elements of several short axes are printed one after the other, and lie side by side.
+#: So many elements of several short axes are printed one after the other, and lie side by side. Where they begin is
+#: part of the text, but for sizes that vary: there would soon be as many plans as a tree may have.
 MOST_APART = 16
 #: From so many points on a kernel of its own is worth while for a step that is small now.
 MANY_POINTS = 1 << 13
@@ -50,7 +52,7 @@ class Turns:
         """What is added to an address along an axis, where the step is part of the text."""
         step = access.strides[axis]
         if axis == self.rows or axis in self.apart:
-            known = 0 < step <= MOST_APART and _may_step(access)
+            known = not varies(step) and 0 < step <= MOST_APART and _may_step(access)
             return f"{variable} * {int(step)}" if known else None
         if axis < len(access.strides) - 1:
             return None

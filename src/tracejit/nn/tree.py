@@ -224,9 +224,9 @@ class ModuleTree:
             return self
         return self._apply(_to(dtype, device, True))
 
-    def type(self: T, dst_type: DType) -> T:
-        """Convert every parameter and buffer to ``dst_type``."""
-        return self._apply(lambda t: t if t.dtype is dst_type else cast(t, dtype=dst_type))
+    def type(self: T, dst_type: Any) -> T:
+        """Convert every parameter and buffer to ``dst_type``: a dtype, a type of tensors, or its name."""
+        return self._apply(lambda t: t.type(dst_type))
 
     def float(self: T) -> T:
         """Floating point members as float32; complex ones stay."""
@@ -320,6 +320,7 @@ def _replace(tensor: Tensor, fn: Callable[[Tensor], Tensor]) -> bool:
     new = fn(plain)
     if new is plain:
         return False
+    tensor._check_data(new.dtype)
     _take_values(tensor, new)
     if tensor._grad is not None:
         _take_values(tensor._grad, fn(tensor._grad.detach()))

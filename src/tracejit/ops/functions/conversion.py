@@ -13,6 +13,7 @@ from ...meta import META
 from ...modes import MODES
 from .. import elementwise as e
 from .. import transfer as t
+from ..mixin import OperatorMixin
 from ..table import METHODS, function
 from .common import Tensor, as_type, is_tensor
 
@@ -128,7 +129,7 @@ for _name, _dtype in {
 def type_method(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """``self`` in another dtype, given as one, as a tensor type or by its name; without one, the name of its type.
 
-    Raises ``TypeError`` for what is no dtype.
+    Raises ``TypeError`` for what is no dtype, ``ValueError`` for names and types of anything else.
 
     >>> import tracejit as tj
     >>> tj.ones(1).type(tj.int64), tj.ones(1).type(tj.LongTensor), tj.ones(1).type()
@@ -140,9 +141,23 @@ def type_method(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> 
         every = (*dtypes.ALL, *dtypes.COMPLEX, *dtypes.UNSIGNED, *dtypes.EIGHT_BITS)
         names = {d.tensor_name.split(".")[1]: d for d in every}
         if dtype.split(".")[-1] not in names:
-            raise TypeError(f"invalid type: {dtype!r}")
+            raise ValueError(f"invalid type: {dtype!r}")
         return as_type(self, names[dtype.split(".")[-1]])
-    return as_type(self, dtypes.as_dtype(getattr(dtype, "dtype", dtype)))
+    return as_type(self, _meant_by(dtype))
+
+
+def _meant_by(kind: Any) -> DType:
+    """The dtype that is given as such, or as a type of tensors; nothing else tells one, not even another tensor."""
+    if isinstance(kind, DType):
+        return kind
+    if not isinstance(kind, type):
+        raise TypeError("dtype must be a type, str, or dtype object")
+    if issubclass(kind, OperatorMixin):
+        return dtypes.get_default_dtype()
+    found = getattr(kind, "dtype", None)
+    if isinstance(found, DType):
+        return found
+    raise ValueError(f"invalid type: {kind.__name__!r}")
 
 
 @function(method=False)

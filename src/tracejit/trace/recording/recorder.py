@@ -354,8 +354,7 @@ class Recorder(
         apart = None if output._writes is tensor._writes else output._writes.value
         untracked = output._untracked_view and not requires_grad
         piece = output._piece
-        once = untracked or piece is not None
-        stale = once and output._seen != output._writes.value
+        stale = bool(steps) and output._base is not None and output._seen != output._writes.value
         alone = self.cut_off(output)
         if id(tensor) in self.external:
             value = self.external[id(tensor)][1]

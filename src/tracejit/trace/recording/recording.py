@@ -34,7 +34,7 @@ class OutputRecipe:
     version: int = 0  # how often the storage was written to
     apart: int | None = None  # through .data: a count of its own, and what it has come to
     untracked: bool = False  # a view made under no_grad of what takes part in autograd
-    stale: bool = False  # such a view, or one of several, of what was written to since it was made
+    stale: bool = False  # a view of what was written to since it was made
     own: bool = False  # no view, though shown through steps: it was given its shape in place
     leaf: NewLeaf | None = None  # it is one that the run made
     piece: str | None = None  # which of several views, made by one function, it is or shows
