@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import logging
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -217,7 +218,19 @@ def test_handlers_that_come_and_go() -> None:
     assert function.stats.compiled_calls >= 4
 
 
-def test_handlers_see_plain_numbers() -> None:
+@pytest.mark.parametrize("others", [0, 1])
+def test_handlers_see_plain_numbers(others: int) -> None:
+    over = threading.Event()
+    threads = [threading.Thread(target=over.wait) for _ in range(others)]
+    try:
+        for thread in threads:
+            thread.start()
+        _see_plain_numbers()
+    finally:
+        over.set()
+
+
+def _see_plain_numbers() -> None:
     log, _ = logger()
     lines: list[str] = []
 
@@ -237,6 +250,35 @@ def test_handlers_see_plain_numbers() -> None:
     assert [json.loads(line)["args"] for line in lines] == [[0.5 + k] for k in range(6)]
     assert [json.loads(line)["lr"] for line in lines] == [1.0 + 2 * k for k in range(6)]
     assert function.stats.compiled_calls >= 3
+
+
+def test_what_others_send_meanwhile_is_not_held_back() -> None:
+    log, kept = logger()
+    filters, plain = log.filters, logging.getLogRecordFactory()
+
+    def beside_another(*args: Any, **kwargs: Any) -> logging.LogRecord:
+        if threading.current_thread() is threading.main_thread():
+            thread = threading.Thread(target=log.info, args=("beside",))
+            thread.start()
+            thread.join()
+        return plain(*args, **kwargs)
+
+    @tj.compile
+    def function(x: Any, lr: float) -> Any:
+        log.info("rate %s", lr)
+        return x * lr
+
+    logging.setLogRecordFactory(beside_another)
+    try:
+        for k in range(6):
+            function(tj.ones(1), 0.5 + k)
+    finally:
+        logging.setLogRecordFactory(plain)
+    messages = [message for _, message, *_ in kept.records]
+    assert [m for m in messages if m != "beside"] == [f"rate {0.5 + k}" for k in range(6)]
+    assert messages.count("beside") >= 6
+    assert log.filters is filters
+    assert filters == []
 
 
 class Asking(logging.Handler):

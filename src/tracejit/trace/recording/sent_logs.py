@@ -17,7 +17,6 @@ from ...modes import MODES
 from ...tensor import Tensor
 from ...varying import is_varying, plain
 from ..signature import flatten
-from ..state.other_threads import others_run
 
 _LOGGER = logging.Logger
 _LOG: CodeType = _LOGGER._log.__code__
@@ -86,6 +85,23 @@ class Record:
         )
 
 
+class _HeldBack:
+    """The filter of a logger that lets no record of this thread through; lists that others go through stay."""
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self.logger, self.before, self.thread = logger, logger.filters, threading.get_ident()
+        logger.filters = [self, *self.before]
+
+    def filter(self, _: logging.LogRecord) -> bool:
+        """Is the record another thread's?"""
+        return threading.get_ident() != self.thread
+
+    def end(self) -> None:
+        """As before, with what was added or taken away meanwhile."""
+        now = [x for x in self.logger.filters if x is not self]
+        self.logger.filters = self.before if now == self.before else now
+
+
 class Sending:
     """While a logger handles a record nothing is recorded; afterwards the recorder knows what was sent."""
 
@@ -94,17 +110,16 @@ class Sending:
         self.recorder = recorder
         self.record = record
         self.before = _state(recorder)
-        self.held_back = _has_varying(record.given)
-        if self.held_back:  # whoever handles it is to see plain numbers: it is sent afterwards
-            record.logger.disabled = True
+        # Whoever handles it is to see plain numbers: then it is sent afterwards.
+        self.held_back = _HeldBack(record.logger) if _has_varying(record.given) else None
         MODES.recorder = None
 
     def end(self) -> None:
         """The record was handled."""
         record, recorder = self.record, self.recorder
         try:
-            if self.held_back:
-                record.logger.disabled = False
+            if self.held_back is not None:
+                self.held_back.end()
                 record.store(_plain(record.given))
         finally:
             MODES.recorder = recorder
@@ -127,8 +142,6 @@ def sending(frame: FrameType, recorder: Any) -> Sending | None:
         return None
     record = Record(logger, given["level"], _where(frame, given["stacklevel"]), None)
     record.given = given["msg"], args, extra
-    if _has_varying(record.given) and others_run():  # who might send something meanwhile
-        return None
     leaves = list[Any]()
     flatten(record.given, leaves)
     found: list[Sending] = []
