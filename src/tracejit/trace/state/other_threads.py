@@ -13,7 +13,10 @@ from .reads import codes_in, owner_of
 
 #: Parts of a program that watch over it, and whose threads run nothing of the user's: they are behind every progress
 #: bar and in every notebook.
-_WATCHES = ("IPython.", "_pydevd_bundle.", "debugpy.", "execnet.", "ipykernel.", "tqdm.", "zmq.")
+_WATCHES = (
+    *("IPython.", "_pydevd_bundle.", "debugpy.", "execnet.", "ipykernel.", "tensorboard.", "tqdm."),
+    *("wandb.", "zmq."),
+)
 
 
 def others_run() -> bool:
