@@ -134,6 +134,46 @@ def test_several_threads_take_part(monkeypatch, threads) -> None:
     assert len(names) > 1
 
 
+def shares(monkeypatch) -> list[int]:
+    """How many elements were divided among threads, each time."""
+    found: list[int] = []
+    share = slabs._share
+
+    def noted(work, extent, elements):
+        found.append(elements)
+        share(work, extent, elements)
+
+    monkeypatch.setattr(slabs, "_share", noted)
+    return found
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("shape", [(N,), (3, N), (N, 1), (N // 4 + 1, 4)])
+def test_compiled_calls_of_libraries_are_divided_too(monkeypatch, threads, shape, dtype) -> None:
+    x = tj.tensor(special(shape)).to(getattr(tj, dtype))
+    call = tj.compile(lambda x: (tj.i0(x), tj.special.zeta(x, 2.0), tj.nextafter(x, x * 2)))
+    call(x)
+    found = shares(monkeypatch)
+    results = call(x)
+    assert len(found) >= 2
+    assert set(found) == {x.numel()}
+    for ours, expected in zip(results, whole(monkeypatch, lambda: call(x)), strict=True):
+        np.testing.assert_array_equal(ours.double().numpy(), expected.double().numpy())
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "int8", "uint8"])
+@pytest.mark.parametrize("name", ["floor_divide", "remainder", "fmod"])
+def test_whole_numbers_are_divided_by_one_kernel(monkeypatch, name, dtype) -> None:
+    monkeypatch.setattr(config, "threads", 2)
+    monkeypatch.setattr(printed, "PATIENCE", 0)
+    x, y = (tj.arange(1, N + 1).flip(0) % 120 + 1, tj.arange(1, N + 1) % 9 + 1)
+    found, kind = shares(monkeypatch), getattr(tj, dtype)
+    ours = getattr(tj, name)(x.to(kind), y.to(kind))
+    assert found == []
+    expected = getattr(np, name)(x.to(kind).numpy(), y.to(kind).numpy())
+    np.testing.assert_array_equal(ours.numpy(), expected)
+
+
 def test_one_thread_and_small_arrays_are_left_alone(monkeypatch) -> None:
     monkeypatch.setattr(config, "threads", 1)
     assert slabs.elementwise(np.add, (np.ones(N), np.ones(N)), {}, np.dtype("float64")) is None

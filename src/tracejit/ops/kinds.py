@@ -16,7 +16,7 @@ from ..types import Scalar, TensorType, array_type
 from . import shapes, slabs
 from .float_errors import ignore, restore
 from .op import Array, Op
-from .printed import PRINTED, printed
+from .printed import PRINTED, is_divided, printed
 from .strides import Strided
 
 #: Ops of which kernels compute large arrays, see ``runtime.eager.functions``.
@@ -135,7 +135,7 @@ class Elementwise(Op):
                     arrays[position] = convert(operands[position])
             run = self.host
             if arrays[0].size >= slabs.SHARED or arrays[-1].size >= slabs.SHARED:
-                found = self._in_slabs(arrays, attributes, kind)
+                found = self.in_slabs(arrays, attributes, kind)
                 if found is not None:
                     return found
             result = run(*arrays) if run is not None else self.body(*arrays, **attributes)
@@ -149,17 +149,17 @@ class Elementwise(Op):
         finally:
             restore(before)
 
-    def _in_slabs(
+    def in_slabs(
         self, arrays: Sequence[Array], attributes: Mapping[str, Any], kind: Any
     ) -> Array | None:
-        """What several threads compute; None where one is to do it all."""
+        """What several threads compute of arrays of the dtypes computed in; None where one is to do it all."""
         found = printed(self, arrays, attributes, kind) if self.name in PRINTED else None
         if found is not None:
             return found
         if self.host is not None:
             return slabs.elementwise(self.host, arrays, {}, kind)
-        if self.name in _KERNELS_SERVE:
-            return None
+        if self.name in _KERNELS_SERVE or (self._divides and is_divided(kind)):
+            return None  # the body itself has them do it
         size = max(arrays[0].size, arrays[-1].size)
         if self.name in SHARE or (size < slabs.BODIES and not self._is_dear):
             return None
@@ -168,7 +168,11 @@ class Elementwise(Op):
     @property
     def _is_dear(self) -> bool:
         """Does the body take long for every element: a library's function, or a remainder?"""
-        return self.scalar is None or self.scalar.startswith(_REMAINDERS)
+        return self.scalar is None or self._divides
+
+    @property
+    def _divides(self) -> bool:
+        return self.scalar is not None and self.scalar.startswith(_REMAINDERS)
 
     def conversions(
         self, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]

@@ -9,7 +9,7 @@ from typing import Any
 from .. import dtypes
 from .op import Array
 
-__all__ = ["ANY_FLOAT", "HALVES", "PRINTED", "divided", "printed", "set_printed"]
+__all__ = ["ANY_FLOAT", "HALVES", "PRINTED", "divided", "is_divided", "printed", "set_printed"]
 
 #: Ops of any float type that take NumPy's loops long, and those of half precision alone, whose conversions do.
 ANY_FLOAT = frozenset(
@@ -64,6 +64,16 @@ def _serves(name: str, dtype: Any, *operands: Any) -> bool:
     return found <= _FLOATS and (name in ANY_FLOAT or any(x.is_half for x in found))
 
 
+def is_divided(dtype: Any) -> bool:
+    """May whole numbers of this dtype be divided by a kernel? Longer unsigned ones are not computed with.
+
+    >>> import numpy as np
+    >>> is_divided(np.dtype("int64")), is_divided(np.dtype("uint64")), is_divided(np.dtype("float64"))
+    (True, False, False)
+    """
+    return bool((dtype.kind == "i" or dtype.char == "B") and dtype.isnative)
+
+
 def divided(op: Any, x: Array, y: Array) -> Array | None:
     """What a kernel makes of a division of whole numbers, none of them by zero; None where it is left to NumPy.
 
@@ -71,7 +81,6 @@ def divided(op: Any, x: Array, y: Array) -> Array | None:
     >>> divided(remainder, np.arange(3), np.array(2)) is None  # too few
     True
     """
-    known = x.dtype.kind == "i" or x.dtype.char == "B"  # longer unsigned ones are not computed with
-    if not (_printed and known and x.dtype == y.dtype and x.dtype.isnative):
+    if not (_printed and x.dtype == y.dtype and is_divided(x.dtype)):
         return None
     return _printed[0](op, (x, y), {}, x.dtype)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...ops import slabs
 from ...ops.table import Elementwise, convert_scalar, operand_info
 from ...types import Shape, TensorType
 from .records import HostCall, HostOperand
@@ -26,8 +27,8 @@ def caller(call: HostCall, constants: Sequence[Any], memory: Any = None) -> Call
     kind = call.op.infer(operands, call.attributes)
     if memory is not None:
         return _on_device(call, operands, views, kind.shape, memory)
-    body = _body(call, operands)
     shape, dtype = kind.shape, kind.dtype.np
+    body = _body(call, operands, dtype)
 
     def run(*storage: Any) -> Any:
         arrays = [view(memory) for view, memory in zip(views, storage, strict=True)]
@@ -54,8 +55,13 @@ def _on_device(
     return run
 
 
-def _body(call: HostCall, operands: Sequence[Any]) -> Callable[[list[Any]], Any]:
-    """The op's body on the array operands: numbers in their places, operands in the dtype it computes in."""
+def _body(
+    call: HostCall, operands: Sequence[Any], result: np.dtype[Any]
+) -> Callable[[list[Any]], Any]:
+    """The op's body on the array operands: numbers in their places, operands in the dtype it computes in.
+
+    Large elementwise results are of all threads, as in eager code.
+    """
     op, attributes = call.op, call.attributes
     dtypes: Sequence[Any] = [None] * len(operands)
     computed: Sequence[Any] = ()
@@ -78,6 +84,10 @@ def _body(call: HostCall, operands: Sequence[Any]) -> Callable[[list[Any]], Any]
             arrays.insert(i, number)
         for i, dtype in converted.items():
             arrays[i] = arrays[i].astype(dtype)
+        if isinstance(op, Elementwise) and max([x.size for x in arrays]) >= slabs.SHARED:
+            found = op.in_slabs(arrays, attributes, result)
+            if found is not None:
+                return found
         return op.body(*arrays, **attributes)
 
     return run
