@@ -99,8 +99,8 @@ class Keeping:
         self, key: Any, tensors: list[Tensor], args: Any, kwargs: Any
     ) -> tuple[Any, list[Any]]:
         """The key of a new call, after noting what is replaced from call to call; and its numbers, if any vary."""
-        wide = self.shapes.wide(key, tensors) if self.shapes.active else None
-        for known in {key, key if wide is None else wide[0]}:
+        wide = self.shapes.served.get(key)
+        for known in {key, key if wide is None else wide.key}:
             if self.uses.learn_replaced(self.entries.get(known, ())):
                 self.entries.pop(known)  # calls like these have other keys from now on
                 self._routes = ()

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 #: How often in a row a tree is compiled for a path that it grew by, and serves no call before it grows again; those
 #: count by which it has grown by so many statements, which cost more than recording them.
 STRAYS, STRAYED = 8, 1000
-#: By how many segments a tree grows in vain before it is compiled rarely at once: each is planned by itself, which takes
-#: a hundred times as long as its statements do in eager code.
+#: By how many segments a tree grows in vain before it is compiled rarely at once: each is planned by itself, which
+#: takes a hundred times as long as its statements do in eager code.
 STRAYED_SEGMENTS = 128
 
 
