@@ -159,3 +159,33 @@ def test_what_is_replaced_once_is_a_constant_place() -> None:
         compiled(tj.ones(3))
     assert compiled.stats.recordings == 2
     assert not compiled.uses.held.known
+
+
+def test_steps_that_go_backward_themselves() -> None:
+    """Masks are replaced between training steps, whose guards also look at gradients and at the optimizer."""
+    made = []
+    for compiles in (False, True):
+        tj.manual_seed(0)
+        holder, layer = Holder(), nn.Linear(3, 2)
+        optimizer = tj.optim.SGD(layer.parameters(), lr=0.1, momentum=0.9)
+
+        def step(
+            x: Any, holder: Any = holder, layer: Any = layer, optimizer: Any = optimizer
+        ) -> Any:
+            optimizer.zero_grad()
+            loss = layer(x * holder.mask).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        run = tj.compile(step) if compiles else step
+        losses = []
+        for call in range(CALLS):
+            holder.mask = tj.full((3,), 1.0 + call % 3)
+            if call in (6, 9):
+                optimizer.load_state_dict(optimizer.state_dict())
+            losses.append(run(tj.arange(3.0)).item())
+        made.append((losses, layer.weight.detach()))
+    assert run.stats.compiled_calls >= 4, run.explain()
+    assert made[0][0] == pytest.approx(made[1][0], rel=1e-5)
+    tj.testing.assert_close(made[0][1], made[1][1], rtol=1e-5, atol=1e-6)

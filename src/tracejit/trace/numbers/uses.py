@@ -264,6 +264,8 @@ class NumberUses:
             if found is None or entry.guard is None:
                 continue
             numbers, others = found
+            if any(id(read.holder) in entry.guard.spared for read in others):
+                continue
             if others and all(
                 holds_tensors(r.expected) and holds_tensors(r.current()) for r in others
             ):
