@@ -224,10 +224,8 @@ class CompiledFunction(Keeping, Inspection, Copies):
 
     def _record(self, key: Any, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
         """A new signature, or a known one under new Python state; while another thread records, just run."""
-        numbers: list[Any] = []
         key, tensors = exact(key, tensors)
-        if key[3] is not None or self.uses.held.known:
-            key, numbers = self.uses.learn_call(key, tensors, (args, kwargs))
+        key, numbers = self._with_numbers(key, tensors, args, kwargs)
         key, tensors = self.shapes.learn(key, tensors)
         backoff = self._backoffs.get(key)
         if backoff is not None and backoff.wait():

@@ -60,3 +60,30 @@ def test_strict_functions_are_recorded_each_time() -> None:
     for i in range(8):
         compiled(tj.ones(3), steps_of(i * 23))
     assert compiled.stats.recordings == 8
+
+
+def suppressed(boxes, scores):
+    order, keep = scores.argsort(descending=True), []
+    areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+    while order.numel() > 0:
+        i, rest = order[0].item(), order[1:]
+        keep.append(i)
+        low = boxes[rest, :2].clamp(min=boxes[i, :2])
+        high = boxes[rest, 2:].clamp(max=boxes[i, 2:])
+        width, height = (high - low).clamp(min=0).unbind(1)
+        both = width * height
+        width = boxes[i, 2].item() - boxes[i, 0].item()
+        height = boxes[i, 3].item() - boxes[i, 1].item()
+        order = rest[both / (areas[rest] + width * height - both) <= 0.5]
+    return tj.tensor(keep)
+
+
+def test_many_pieces_in_each_path() -> None:
+    """Each path takes a hundred programs: after two that served no call, more are compiled rarely."""
+    compiled = tj.compile(suppressed)
+    tj.manual_seed(0)
+    for _ in range(12):
+        corners = tj.rand(24, 2)
+        given = tj.cat([corners, corners + tj.rand(24, 2)], 1), tj.rand(24)
+        assert compiled(*given).tolist() == suppressed(*given).tolist()
+    assert compiled.stats.recordings <= 5

@@ -133,7 +133,7 @@ def test_class_counter_written_inside() -> None:
             stage.call(g, x())
             stage.note("made", Own.made)
 
-    check(scenario, reason="'made'")
+    check(scenario, compiled=3, recorded=2)
 
 
 def test_class_of_an_object_changed() -> None:

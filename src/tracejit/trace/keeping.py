@@ -95,6 +95,19 @@ class Keeping:
             self.forget(entry)
         return result
 
+    def _with_numbers(
+        self, key: Any, tensors: list[Tensor], args: Any, kwargs: Any
+    ) -> tuple[Any, list[Any]]:
+        """The key of a new call, after noting what is replaced from call to call; and its numbers, if any vary."""
+        wide = self.shapes.served.get(key)
+        for known in {key, key if wide is None else wide.key}:
+            if self.uses.learn_replaced(self.entries.get(known, ())):
+                self.entries.pop(known)  # calls like these have other keys from now on
+                self._routes = ()
+        if key[3] is None and not self.uses.held.known:
+            return key, []
+        return self.uses.learn_call(key, tensors, (args, kwargs))
+
     def _changes_always(self) -> bool:
         """Has no signature been met twice for so long that recording this one is in vain?"""
         compiled = self.stats.compiled_calls

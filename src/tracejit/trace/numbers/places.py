@@ -62,7 +62,7 @@ class Place:
         elif isinstance(self.check, Cell):
             holder.cell_contents = value
         elif isinstance(self.check, Attribute):
-            object.__setattr__(holder, key, value)
+            (type if isinstance(holder, type) else object).__setattr__(holder, key, value)
         elif isinstance(holder, dict):
             dict.__setitem__(holder, key, value)
         elif isinstance(holder, list):
@@ -84,7 +84,7 @@ class Place:
         if isinstance(self.check, Cell):
             del holder.cell_contents
         elif isinstance(self.check, Attribute):
-            object.__delattr__(holder, key)
+            (type if isinstance(holder, type) else object).__delattr__(holder, key)
         else:
             del holder[key]
 
@@ -103,7 +103,8 @@ def place_of(check: Read, now: Any) -> Place | None:
     kind = type(check.expected)
     if kind not in NUMBERS or type(now) is not kind:
         return None
-    return Place(check, kind) if check.writable and not isinstance(check, Attribute) else None
+    slot = isinstance(check, Attribute) and not isinstance(check.holder, type)
+    return Place(check, kind) if check.writable and not slot else None
 
 
 class StillNumber(Check):

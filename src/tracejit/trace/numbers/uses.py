@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...ir.graph import Guard
 from ...tensor import Tensor
-from ..replay.held import Holding, arguments_in, beside, is_size, told_apart
+from ..replay.held import Holding, arguments_in, beside, holds_tensors, is_size, told_apart
 from ..signature import call_key, flatten, is_number, leaf_names
 from ..state.ran_codes import RanCodes
 from ..state.values import token
@@ -253,6 +253,25 @@ class NumberUses:
             if entry.guard is not None and self.learn_places(entry.guard.moved()):
                 return entry
         return None
+
+    def learn_replaced(self, variants: Sequence[Entry]) -> bool:
+        """A call met other tensors in places of the Python state; True when its kind reads more of these from now on.
+
+        The program replaces them between calls: masks, batches and features that are handed over in an attribute.
+        """
+        for entry in reversed(variants):
+            found = None if entry.guard is None else told_apart(entry.guard.changes())
+            if found is None or entry.guard is None:
+                continue
+            numbers, others = found
+            if any(id(read.holder) in entry.guard.spared for read in others):
+                continue
+            if others and all(
+                holds_tensors(r.expected) and holds_tensors(r.current()) for r in others
+            ):
+                self.learn_places(numbers)
+                return self.held.learn(entry.form, others, entry.guard.names)
+        return False
 
     def give_up(self, why: str) -> None:
         """No number of this function may vary."""

@@ -320,9 +320,7 @@ class GradientsInside(FunctionsInside, HooksInside, TapeInside, FlagsInside):
             known.setdefault((type(check), id(check.holder)), check)
         if not known:
             return guard
-        wider = StateGuard((*guard.checks, *known.values()), guard.limits)
-        wider.names = guard.names
-        return wider
+        return guard.wider(known.values())
 
     def settled(self, guard: StateGuard, reachable: Iterable[Any]) -> StateGuard:
         """``guard`` with what must be in the ``.grad`` of tensors, and that leaves have no hooks.
@@ -341,7 +339,7 @@ class GradientsInside(FunctionsInside, HooksInside, TapeInside, FlagsInside):
         checks: list[Check] = list(known.values())
         if self.signature.leaves:
             checks.append(NoHooks.of(tuple(self.signature.leaves.values())))
-        return StateGuard((*guard.checks, *checks), guard.limits) if checks else guard
+        return guard.wider(checks) if checks else guard
 
     def argument_gradients(self) -> tuple[tuple[int, ArgumentGradient], ...]:
         """What must be true of the ``.grad`` and hooks of arguments."""

@@ -45,7 +45,7 @@ def with_facts(guard: StateGuard, captured: Sequence[tuple[str, Tensor]]) -> Sta
     rest = [(name, tensor) for name, tensor in captured if id(tensor) not in known]
     if not rest:
         return guard
-    wider = StateGuard((*guard.checks, TensorFacts.of(rest)), guard.limits)
+    wider = guard.wider([TensorFacts.of(rest)])
     wider.places, wider.tools, wider.codes = guard.places, guard.tools, guard.codes
     return wider
 

@@ -303,6 +303,13 @@ def is_holdable(value: Any) -> bool:
     return names is not None and all(is_holdable(getattr(value, name)) for name in names)
 
 
+def holds_tensors(value: Any) -> bool:
+    """Is this a tensor, or a container with some?"""
+    found: list[Any] = []
+    flatten(value, found)
+    return bool(found)
+
+
 def _is_blind(read: Read, names: Names) -> bool:
     """Is this an attribute or a global that the code sets and does not read?"""
     holder = read.holder

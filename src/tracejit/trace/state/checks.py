@@ -171,8 +171,12 @@ class Attribute(Read):
 
     @property
     def writable(self) -> bool:
-        """Slots are."""
-        return isinstance(getattr(type(self.holder), self.key, None), MemberDescriptorType)
+        """Slots are, and what a class holds itself."""
+        kind: Any = type(self.holder)
+        if isinstance(self.holder, type):
+            plain = kind.__setattr__ is type.__setattr__ and kind.__delattr__ is type.__delattr__
+            return plain and self.key in vars(self.holder)
+        return isinstance(getattr(kind, self.key, None), MemberDescriptorType)
 
 
 class Cell(Read):

@@ -56,6 +56,9 @@ _META = frozenset(
 #: Names that library base classes call on instances of user classes.
 _CALLED = frozenset({"forward", "__call__"})
 
+#: Attributes of a class that lead to those it is derived from.
+_BASES = ("__base__", "__bases__", "__mro__", "mro")
+
 
 class ClassWalk:
     """Looks up names in the reached classes; which names, the walk finds out as it goes."""
@@ -93,10 +96,15 @@ class ClassWalk:
                         continue  # a slot: all there is to it is that bases are not asked
                     if not any(name in vars(base) for base in nearer):
                         self._member(cls, owner, name, member)
-                    elif "super" in self.walk.names.globals:
+                    elif self._reads_bases():
                         self._own_member(
                             owner, f"{name!r} of class {owner.__qualname__}", name, member
                         )
+
+    def _reads_bases(self) -> bool:
+        """Does the code look at what lies behind a name that a nearer class has, too?"""
+        names = self.walk.names
+        return "super" in names.globals or any(word in names for word in _BASES)
 
     def last_checks(self) -> None:
         """Names that classes may get, which would stand before the attributes of instances or be found at last."""

@@ -54,6 +54,7 @@ class StateGuard:
         "names",
         "places",
         "reached",
+        "spared",
         "tools",
     )
 
@@ -61,6 +62,7 @@ class StateGuard:
     appended: Sequence[Appended]  # lists to which the code only appends
     places: Sequence[Place]
     tools: Collection[int]
+    spared: Collection[int]  # the same, also of guards that became wider
     reached: Mapping[int, Any]  # by identity: what was looked at; while the run is recorded
     codes: Sequence[CodeType]
     hooks: Mapping[int, tuple[int, ...]]  # those of leaves, by identity; while the run is recorded
@@ -69,8 +71,15 @@ class StateGuard:
         self.checks = tuple(checks)
         self.places, self.tools, self.codes, self.appended = (), (), (), ()
         self.reached, self.hooks = {}, {}
+        self.names, self.spared = Names(), ()
         self.limits = tuple(limits)
         self._holds: Callable[[], bool] | None = None
+
+    def wider(self, checks: Iterable[Check]) -> StateGuard:
+        """A guard on the state of the same code that has these ``checks``, too."""
+        found = StateGuard((*self.checks, *checks), self.limits)
+        found.names, found.spared = self.names, self.spared
+        return found
 
     @property
     def holds(self) -> Callable[[], bool]:
@@ -175,7 +184,7 @@ def watch(
         raise WideError
     guard = StateGuard(checks, tuple(walk.limits))
     guard.names, guard.codes = walk.names, walk.codes
-    guard.places, guard.tools = walk.places, walk.tools
+    guard.places, guard.tools, guard.spared = walk.places, walk.tools, walk.tools
     guard.appended = walk.appended.found
     guard.reached, guard.hooks = walk.reached, walk.hooks
     listener = current()

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 #: How often in a row a tree is compiled for a path that it grew by, and serves no call before it grows again; those
 #: count by which it has grown by so many statements, which cost more than recording them.
 STRAYS, STRAYED = 8, 1000
+#: By how many segments a tree grows in vain before it is compiled rarely at once: each is planned by itself, which
+#: takes a hundred times as long as its statements do in eager code.
+STRAYED_SEGMENTS = 128
 
 
 class Astray(NotReplayable):
@@ -38,7 +41,7 @@ class Astray(NotReplayable):
 
     def __init__(self) -> None:
         super().__init__(
-            f"calls take new paths: {STRAYS} in a row served no other call, so more are tried rarely"
+            "calls take new paths: many in a row served no other call, so more are tried rarely"
         )
 
 
@@ -59,7 +62,7 @@ class Made:
     failure: str | None
     replays: int
     strays: Backoff | None = None
-    _served_before, _size_before = -1, 0
+    _served_before, _size_before, _segments_before = -1, 0, 0
 
     def grow(self, found: Recording, structure: Any) -> Recording:
         """Add a path to the tree; the first one may have its guards joined to be one."""
@@ -100,11 +103,16 @@ class Made:
         recording and the programs of all that follows.
         """
         if self.failure is None and self.owner.background is False and not self.owner.strict:
-            size = sum(len(segment.statements) for segment in self.root.segments())
+            segments = list(self.root.segments())
+            size = sum(len(segment.statements) for segment in segments)
             if self.strays is None or self.replays != self._served_before:
                 self.strays, self._served_before = Backoff(STRAYS), self.replays
-                self._size_before = size
-            if size - self._size_before > STRAYED:
+                self._size_before, self._segments_before = size, len(segments)
+            many = len(segments) - self._segments_before > STRAYED_SEGMENTS
+            if many and self.strays.patience:
+                self.strays = Backoff(0)
+                self.strays.note("")
+            if many or size - self._size_before > STRAYED:
                 if self.strays.wait():
                     raise Astray
                 self.strays.note("")
