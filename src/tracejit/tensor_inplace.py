@@ -120,15 +120,17 @@ class InplaceMethods(PartMethods):
             return array.copy()
         repeating = (movement.expand, memory_views.as_strided)
         expanded = any(op in repeating for op, _ in self._chain)
-        pairs = zip(array.strides, array.shape, strict=True)
-        repeated = any(step == 0 and n > 1 for step, n in pairs) and given.spec.numel != 1
+        repeated = _repeats(array) and given.spec.numel != 1
         if repeated or (expanded and tracked and not self._by_strides(array)):
             raise AutogradError(
                 "unsupported operation: more than one element of the written-to tensor refers to a "
                 "single memory location. Please clone() the tensor before performing the operation."
             )
-        if base is not None and expanded and is_writeable(base.array):
-            memory = memory_of(base.array)
+        source = array if base is None else base.array
+        # What was detached from an expanded tensor has no base: its elements tell.
+        expanded = expanded or _repeats(source)
+        if expanded and is_writeable(owner_of(source)):
+            memory = memory_of(source)
             if memory is not None:
                 offset = address_of(array) - address_of(memory)
                 return np.ndarray(array.shape, array.dtype, memory, offset, array.strides)
@@ -259,6 +261,11 @@ class InplaceMethods(PartMethods):
             if before is not None and before[0].retained is not None:
                 before[0].retained.pop(before[1], None)
             self._grad_fn.retain(self._output_nr, self)  # type: ignore[arg-type]
+
+
+def _repeats(array: Any) -> bool:
+    """Does one place stand for several elements along some dimension?"""
+    return any(not step and n > 1 for step, n in zip(array.strides, array.shape, strict=True))
 
 
 def _expands(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:

@@ -50,6 +50,9 @@ CASES = [
     # complex numbers alone
     "t.log1p(t.tensor(0.1 + 0.2j))",
     "t.logaddexp(t.tensor(1.0 - 2.0j), t.tensor(-0.5 + 1.0j))",
+    # numbers beside whole ones are cut
+    "t.threshold(t.tensor([-1, 0, 1, 2]), -0.5, 1.5)",
+    "f.threshold(t.tensor([-1, 0, 1, 2]), 0.1, 20.0, inplace=True)",
     # between complex numbers
     "t.linspace(0, 1j, 5)",
     "t.linspace(1 + 1j, 3, 4, dtype=t.complex128)",

@@ -324,14 +324,15 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 @function(method=False)
 def threshold(input: Tensor, threshold: Number, value: Number, inplace: bool = False) -> Tensor:
-    """``x`` above ``threshold``, else ``value``.
+    """``x`` above ``threshold``, or NaN, else ``value``.
 
     >>> import tracejit as tj
     >>> tj.threshold(tj.tensor([0.5, 2.0]), 1.0, -1.0)
     tensor([-1.,  2.])
     """
-    above = c.logical_not(c.le(input, threshold))  # NaN is
-    return _finish(input, e.chosen(above, input, value), inplace)
+    if input.dtype.category == "int":
+        threshold, value = int(threshold), int(value)
+    return _finish(input, e.chosen(c.logical_not(c.le(input, threshold)), input, value), inplace)
 
 
 @function(method=False, steady=True)

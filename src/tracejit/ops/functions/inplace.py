@@ -13,6 +13,7 @@ from .. import movement as m
 from ..overlaps import refuse_overlap
 from ..table import METHODS, function
 from .common import Number, Tensor, as_type, constant, is_tensor, refuse_filling, shape_of
+from .repeated_places import WRITES, once, repeated
 from .slicing import slice_along
 
 NAMES = [
@@ -170,11 +171,14 @@ def _refuse(name: str, x: Tensor) -> None:
 
 def _twin(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     checked = name in ("abs", "float_power")
+    to_repeated = WRITES.get(name)
 
     def write(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if checked:
             _refuse(name, self)
         refuse_overlap(self, (*args, *kwargs.values()))
+        if to_repeated is not None and repeated(self):
+            return to_repeated(self, *args, **kwargs)
         since = self._next_node()
         return self._assign(function(self, *args, **kwargs), since)
 
@@ -227,24 +231,15 @@ def fill_(self: Tensor, value: Tensor | Number) -> Tensor:
                 f"{value.ndim} dimensions."
             )
         since = self._next_node()
-        target = self if MODES.grad and value.requires_grad else _once(self)
+        target = self if MODES.grad and value.requires_grad else once(self)
         target._assign(as_type(value, self.dtype), since)
         return self
     if self._is_mere_memory() and self._write_part(self._array, value):
         return self
     refuse_filling(self.dtype, value, shape_of(self))
-    target = _once(self)
+    target = once(self)
     target._assign(constant(value, self.dtype, shape_of(target)))
     return self
-
-
-def _once(x: Tensor) -> Tensor:
-    """The elements of an expanded tensor, each once: one value may be written to several in one place."""
-    expanded = not (MODES.grad and x.requires_grad)
-    for d, step in enumerate(x.array.strides if expanded else ()):
-        if not step and shape_of(x)[d] > 1:
-            x = slice_along(x, d, 0, 1)
-    return x
 
 
 @function(namespace=False)

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ...types import Shape
 from .. import elementwise as e
 from .. import indexing as ix
 from .. import movement as m
@@ -15,27 +14,9 @@ from .. import source as s
 from ..overlaps import refuse_overlap
 from ..table import function
 from .common import Tensor, as_type, constant, is_tensor, refuse_overflow, shape_of
+from .repeated_places import fill_where, fitted, put_at, repeated
 from .scalar_positions import select_scalars
 from .subscript import basic_view, beside, index_tensors, read, target_of
-
-
-def _fitted(value: Any, dtype: Any, shape: Shape) -> Tensor:
-    """A value to be stored: cast, and broadcast without its leading extents of one."""
-    x = as_type(value, dtype) if is_tensor(value) else constant(value, dtype)
-    own = shape_of(x)
-    while len(own) > len(shape) and own[0] == 1:
-        own = own[1:]
-    if own != shape_of(x):
-        x = m.reshape(x, shape=own)
-    if own == shape:
-        return x
-    try:
-        return m.expand(x, shape=shape)
-    except RuntimeError:
-        raise RuntimeError(
-            f"shape mismatch: value tensor of shape {list(own)} cannot be broadcast to indexing "
-            f"result of shape {list(shape)}"
-        ) from None
 
 
 def put_back(view: Tensor, indices: dict[int, Tensor], value: Any, accumulate: bool) -> Tensor:
@@ -48,7 +29,7 @@ def put_back(view: Tensor, indices: dict[int, Tensor], value: Any, accumulate: b
     target = target_of(view, indices)
     taken = shape_of(target.view)
     place = (*taken[: target.dim], *shape_of(target.index), *taken[target.dim + 1 :])
-    stored = _fitted(value, view.dtype, place)
+    stored = fitted(value, view.dtype, place)
     result = ix.put(target.view, target.index, stored, dim=target.dim, accumulate=accumulate)
     result = m.reshape(result, shape=target.shape)
     if target.order != tuple(range(len(shape))):
@@ -83,11 +64,14 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     found = index_tensors(plan)
     view = basic_view(self, plan, to_read=any(not i.ndim for i in found.values()))
     view, indices = select_scalars(view, found)
-    if indices:
+    if indices and repeated(view):
+        index = tuple(indices.get(d, slice(None)) for d in range(view.ndim))
+        put_at(view, index, lambda shape: fitted(value, view.dtype, shape), accumulate=False)
+    elif indices:
         view._assign(put_back(view, indices, value, accumulate=False), since)
     else:
         refuse_overlap(view, (value,))
-        view._assign(_fitted(value, view.dtype, shape_of(view)), since)
+        view._assign(fitted(value, view.dtype, shape_of(view)), since)
 
 
 def _number(value: Any) -> Any:
@@ -115,5 +99,8 @@ def _fill_masked(x: Tensor, mask: Tensor, value: Any) -> None:
         read(x, mask)  # raises
     since = x._next_node()
     spread = m.reshape(mask, shape=own + (1,) * (len(shape) - len(own)))
+    if repeated(x):
+        fill_where(x, spread, value)
+        return
     stored = as_type(value, x.dtype) if is_tensor(value) else constant(value, x.dtype)
     x._assign(e.where(spread, stored, x), since)
