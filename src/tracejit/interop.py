@@ -49,6 +49,8 @@ def from_numpy(array: Any) -> Tensor:
     found = None if MODES.recorder is None else MODES.recorder.array_shown(array)
     tensor = Tensor._wrap(np.asarray(array).view()) if found is None else found
     tensor._inference = MODES.inference
+    if not array.flags.writeable:
+        tensor._writes.read_only = True
     return tensor
 
 

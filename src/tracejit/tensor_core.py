@@ -49,6 +49,7 @@ class Version:
 
     value = 0
     history = 0
+    read_only = False  # the memory of an array that may not be written to
 
 
 #: How often tensors that compiled code captured changed layout, ``requires_grad`` or place in the graph.

@@ -129,7 +129,7 @@ class InplaceMethods(PartMethods):
         source = array if base is None else base.array
         # What was detached from an expanded tensor has no base: its elements tell.
         expanded = expanded or _repeats(source)
-        if expanded and is_writeable(owner_of(source)):
+        if expanded and not self._writes.read_only and is_writeable(owner_of(source)):
             memory = memory_of(source)
             if memory is not None:
                 offset = address_of(array) - address_of(memory)

@@ -134,6 +134,35 @@ def test_numbers_are_converted_like_the_function_does(dtype, value):
     assert str(x) == str(y)
 
 
+@pytest.mark.filterwarnings("ignore:The given NumPy array is not writable")
+@pytest.mark.parametrize(
+    "shown",
+    [
+        lambda x: x,
+        lambda x: x.data,
+        lambda x: x.detach(),
+        lambda x: x[:1],
+        lambda x: x.expand(4, 2, 3),
+        lambda x: x.data.expand(4, 2, 3).detach(),
+    ],
+)
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x: x.fill_(1),
+        lambda x: x.zero_().add_(1),
+        lambda x: x.masked_fill_(x == 0, 1),
+        lambda x: x.__setitem__(0, 1.0),
+        lambda x: x.__setitem__(tj.tensor([0]), 1.0),
+    ],
+)
+def test_arrays_that_are_expanded_and_may_not_be_written_to_are_not(shown, write):
+    array = np.broadcast_to(np.zeros(3, "f4"), (2, 3))
+    with pytest.raises(RuntimeError, match=r"read-only|more than one element"):
+        write(shown(tj.from_numpy(array)))
+    assert not array.any()
+
+
 def test_augmented_parts_are_changed_in_place():
     x = tj.arange(6.0).reshape(2, 3)
     before = x._version
