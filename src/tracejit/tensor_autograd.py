@@ -238,9 +238,8 @@ class AutogradMethods(TensorCore):
     def data(self) -> Tensor:
         """The same values without history and with a version count of its own: changes through it go unnoticed."""
         other = self.detach()
-        read_only = self._writes.read_only
         other._writes = Version()
-        other._writes.read_only = read_only
+        other._writes.read_only = self._writes.read_only
         return other
 
     @data.setter

@@ -11,7 +11,7 @@ import numpy as np
 from . import ops
 from .autograd.node import Node, next_number
 from .autograd.op_node import OpNode, Overwritten
-from .cuda.arrays import MODULES, address_of, is_writeable, owner_of, write_into
+from .cuda.arrays import MODULES, address_of, is_writeable, owner_of, repeated_dims, write_into
 from .errors import AutogradError, DtypeError, ShapeError
 from .meta import ANY, NO_DATA, is_meta
 from .mirrored import Mirrored, memory_of_tensor, mirrored
@@ -120,7 +120,7 @@ class InplaceMethods(PartMethods):
             return array.copy()
         repeating = (movement.expand, memory_views.as_strided)
         expanded = any(op in repeating for op, _ in self._chain)
-        repeated = _repeats(array) and given.spec.numel != 1
+        repeated = repeated_dims(array.strides, array.shape) and given.spec.numel != 1
         if repeated or (expanded and tracked and not self._by_strides(array)):
             raise AutogradError(
                 "unsupported operation: more than one element of the written-to tensor refers to a "
@@ -128,7 +128,7 @@ class InplaceMethods(PartMethods):
             )
         source = array if base is None else base.array
         # What was detached from an expanded tensor has no base: its elements tell.
-        expanded = expanded or _repeats(source)
+        expanded = expanded or bool(repeated_dims(source.strides, source.shape))
         if expanded and not self._writes.read_only and is_writeable(owner_of(source)):
             memory = memory_of(source)
             if memory is not None:
@@ -261,11 +261,6 @@ class InplaceMethods(PartMethods):
             if before is not None and before[0].retained is not None:
                 before[0].retained.pop(before[1], None)
             self._grad_fn.retain(self._output_nr, self)  # type: ignore[arg-type]
-
-
-def _repeats(array: Any) -> bool:
-    """Does one place stand for several elements along some dimension?"""
-    return any(not step and n > 1 for step, n in zip(array.strides, array.shape, strict=True))
 
 
 def _expands(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:

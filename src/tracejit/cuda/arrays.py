@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -125,11 +126,22 @@ def owner_of(array: Any) -> Any:
     return array
 
 
+def repeated_dims(strides: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
+    """The dimensions along which several elements lie in one place.
+
+    >>> x = np.broadcast_to(np.zeros((2, 1)), (2, 3))
+    >>> repeated_dims(x.strides, x.shape)
+    (1,)
+    """
+    pairs = zip(strides, shape, strict=True)
+    return tuple([d for d, (step, n) in enumerate(pairs) if not step and n > 1])
+
+
 def is_writeable(array: Any) -> bool:
     """May an array be written to? On a device nothing forbids it, except elements that share a place."""
     if not MODULES or type(array) not in MODULES:
         return bool(array.flags.writeable)
-    return all(step or n < 2 for step, n in zip(array.strides, array.shape, strict=True))
+    return not repeated_dims(array.strides, array.shape)
 
 
 def placed(array: Any, index: int) -> Any:

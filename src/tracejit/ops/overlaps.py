@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..cuda.arrays import byte_bounds
+from ..cuda.arrays import byte_bounds, repeated_dims
 from ..modes import MODES
 
 
@@ -45,8 +45,7 @@ def refuse_shared(target: Any, operands: Iterable[Any]) -> None:
     Traceback (most recent call last):
     RuntimeError: unsupported operation: some elements of the input tensor and the written-to tensor refer to ...
     """
-    pairs = zip(target.stride(), target.shape, strict=True)
-    if target.numel() and any(step == 0 and n > 1 for step, n in pairs):
+    if target.numel() and repeated_dims(target.stride(), target.shape):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a single memory "
             "location. Please clone() the tensor before performing the operation."

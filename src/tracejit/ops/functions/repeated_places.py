@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import dtypes
+from ...cuda.arrays import repeated_dims
 from ...modes import MODES
 from ...types import Shape
 from .. import comparison as c
@@ -22,8 +23,7 @@ def repeated(x: Tensor) -> tuple[int, ...]:
     """The dimensions along which all elements of ``x`` lie in one place; none where autograd follows writes to it."""
     if MODES.grad and x.requires_grad:
         return ()
-    pairs = zip(x.array.strides, shape_of(x), strict=True)
-    return tuple(d for d, (step, n) in enumerate(pairs) if not step and n > 1)
+    return repeated_dims(x.array.strides, shape_of(x))
 
 
 def once(x: Tensor) -> Tensor:
