@@ -9,6 +9,7 @@ import random
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -137,9 +138,9 @@ def test_a_store_far_from_its_bound_is_not_searched(
     filled = KernelStore(tmp_path)
     for n in range(600):
         filled.put(key(str(n)), bytes(100))
-    looked_at, stat = [], Path.stat
+    looked_at, look = [], KernelStore._look
     monkeypatch.setattr(
-        Path, "stat", lambda self, **options: (looked_at.append(self), stat(self, **options))[1]
+        KernelStore, "_look", lambda self, *things: (looked_at.append(self), look(self, *things))
     )
     KernelStore(tmp_path).put(key("one more"), bytes(100))
     assert len(looked_at) < 30
@@ -148,6 +149,27 @@ def test_a_store_far_from_its_bound_is_not_searched(
     small.put(key("too many"), bytes(100))
     assert len(looked_at) > 600
     assert small.info().bytes <= 20_000
+
+
+def test_a_well_filled_store_is_searched_behind_the_program(tmp_path: Path) -> None:
+    """Unless it takes twice as much as it may."""
+    jobs: list[Callable[[], None]] = []
+    keys = [f"{n % 256:02x}{key(str(n))[2:]}" for n in range(1024)]  # as many in each folder
+    filled = KernelStore(tmp_path)
+    for n in range(768):
+        filled.put(keys[n], bytes(1000))
+    size = filled.info().bytes
+    store = KernelStore(tmp_path, max_bytes=size, later=jobs.append)
+    for n in range(768, 1024):
+        store.put(keys[n], bytes(1000))
+    assert store.info().bytes > size
+    assert len(jobs) == 1
+    jobs[0]()
+    assert store.info().bytes <= size
+    small = KernelStore(tmp_path, max_bytes=size // 8, later=jobs.append)
+    small.put(key("last"), bytes(1000))
+    assert small.info().bytes <= size // 8
+    assert len(jobs) == 1
 
 
 def test_memory_is_bounded_too(tmp_path: Path) -> None:
