@@ -100,7 +100,7 @@ class ProtocolMethods(TensorCore):
         except RuntimeError as error:
             raise told(error) from None
         if MODES.recorder is not None:
-            MODES.recorder.guard(self, value)
+            return MODES.recorder.guard(self, value)  # type: ignore[no-any-return]
         return value
 
     def __float__(self) -> float:

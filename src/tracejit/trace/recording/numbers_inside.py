@@ -47,7 +47,7 @@ class NumbersInside:
     path: dict[Any, None]
     unsupported: Callable[[str], None]
     value_of: Callable[[Tensor], Value]
-    guard: Callable[[Tensor, Scalar], None]
+    guard: Callable[[Tensor, Scalar], Scalar]
     end_piece: Callable[[Any], None]
     scope: Any
 

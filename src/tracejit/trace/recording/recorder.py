@@ -228,11 +228,10 @@ class Recorder(
                 if self.varies(source, value):
                     self.not_in_rounds()
                     return self.item(source, value)
-        self.guard(tensor, value)
-        return value
+        return self.guard(tensor, value)
 
-    def guard(self, tensor: Tensor, value: Scalar) -> None:
-        """Python asked for the truth or value of a one-element tensor."""
+    def guard(self, tensor: Tensor, value: Scalar) -> Scalar:
+        """Python asked for the truth or value of a one-element tensor, and gets it."""
         self.stop_trial("decides by the value of a tensor")
         if self.failure is None:
             with self.careful("a branch"):
@@ -240,6 +239,7 @@ class Recorder(
                     self._guard(tensor, value)
                 else:
                     self.watched.apart(self, self._guard, tensor, value)
+        return value
 
     def _guard(self, tensor: Tensor, value: Scalar) -> None:
         condition = self.value_of(tensor)

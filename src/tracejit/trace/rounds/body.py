@@ -53,6 +53,9 @@ class Body:
         self.builder = Builder("rounds")
         self.inside: dict[int, Value] = {}
         self.fixed: dict[Value, Value] = {}
+        self.holders: dict[
+            Value, Tensor
+        ] = {}  # what holds a fixed value, unless an op without operands makes it
         self.occurrences = Occurrences()
         self.same = {id(x) for x in relation.fixed}
         self.outside = {id(x) for x, _ in islice(recorder.external.values(), self.first.external)}
@@ -145,7 +148,9 @@ class Body:
         if id(x) in self.changing:
             raise KeptError  # it is written to, and not handed on
         self.check(x)
-        return self.given(self.recorder.value_of(x))
+        value = self.recorder.value_of(x)
+        self.holders[value] = x
+        return self.given(value)
 
     def given(self, value: Value) -> Value:
         """What stands for a value from outside, which is the same in every round."""

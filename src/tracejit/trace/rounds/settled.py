@@ -23,10 +23,12 @@ from ...layout import layout_of
 from ...modes import MODES
 from ...ops import elementwise
 from ...ops.table import Op
+from ...runtime.callbacks import pointer_of
 from ...tensor import Tensor
 from ..recording.numbers_inside import NumbersInside
 from .body import Body, KeptError
 from .counters import ENDLESS
+from .finishing import Rest
 from .loops import Writer, handed_on, is_plain
 from .relations import Found, Relation, goes_on, numbers_alike, relate
 from .rounds import Event, Ran, Rounds, Visit, Wrote
@@ -73,8 +75,9 @@ def settle(recorder: Recorder, rounds: Rounds) -> None:
     for number, relation in enumerate(known[1:], first + 1):
         if not goes_on(rounds, first, number, known[0], relation):
             return
-    if _is_loop(recorder, rounds, last - 1, known[-1]):
-        rounds.settled = Settled(recorder, rounds, known[-1])
+    carried = _carried(recorder, rounds, last - 1, known[-1])
+    if carried is not None:
+        rounds.settled = Settled(recorder, rounds, known[-1], carried)
         MODES.recorder = rounds.settled
 
 
@@ -87,24 +90,28 @@ def resume(rounds: Rounds | None) -> None:
         rounds.settled.end()
 
 
-def _is_loop(recorder: Recorder, rounds: Rounds, first: int, relation: Relation) -> bool:
-    """Would the round that begins with a visit be the body of a loop, without gradients?"""
+def _carried(recorder: Recorder, rounds: Rounds, first: int, relation: Relation) -> Relation | None:
+    """What the round that begins with a visit hands on as the body of a loop; None where it cannot be one.
+
+    Besides what takes each other's place, that is what it writes to. Loops with gradients are written down.
+    """
     begin, end = rounds.visits[first], rounds.visits[first + 1]
     events = rounds.events[begin.at : end.at]
-    made = {id(e.out) for e in events if isinstance(e, Ran)}
+    since = rounds.visits[first + 1 - ALIKE].at  # a round may hand on what the one before made
+    made = {id(e.out) for e in rounds.events[since:] if isinstance(e, Ran)}
     tensors = [e.out for e in events if isinstance(e, Ran)] + [x for x, _ in relation.pairs]
     if recorder.failure or not is_plain(recorder) or any(x._requires_grad for x in tensors):
-        return False
+        return None
     if not all(id(x) in made for x in handed_on(recorder, relation)):
-        return False
+        return None
     copy = Relation([*relation.pairs], [*relation.fixed], relation.most)
     found = Found(first, first + 1, [copy], ENDLESS)
     try:
         Writer(recorder, rounds, None).carry_written(found)
         Body(recorder, rounds, first, copy, lambda x: None).open(begin.condition, False)
     except KeptError:
-        return False
-    return True
+        return None
+    return copy
 
 
 class Settled:
@@ -114,13 +121,17 @@ class Settled:
     failure = watched = scope = trial = None
     packs = parts = ()
 
-    def __init__(self, recorder: Recorder, rounds: Rounds, relation: Relation) -> None:
+    def __init__(
+        self, recorder: Recorder, rounds: Rounds, relation: Relation, carried: Relation
+    ) -> None:
         self.recorder = recorder
         self.rounds = rounds
-        begin, self.visit = rounds.visits[-2:]
+        self.begin, self.visit = rounds.visits[-2:]
         self.pairs = relation.pairs
+        self.carried = carried
+        self.rest = Rest()
         #: What happened in the round that all others are compared with.
-        self.round: Sequence[Event] = rounds.events[begin.at + 1 : self.visit.at]
+        self.round: Sequence[Event] = rounds.events[self.begin.at + 1 : self.visit.at]
         self.texts = [repr(e.attributes) if isinstance(e, Ran) else "" for e in self.round]
         self.live = True
         self.count = 0  # rounds that were left out
@@ -128,6 +139,9 @@ class Settled:
         #: Large tensors that it saw, and how many references to each are of this.
         self.held: list[tuple[Tensor, int]] = []
         self.now: list[Event] = []  # what happened since
+        #: Writes of what is there already: after how many events, to what, and what; and how many of them a round has.
+        self.again: list[tuple[int, Tensor, Tensor]] = []
+        self.times = sum(e.times - 1 for e in self.round if isinstance(e, Wrote))
         #: The tensors that take the places of those of the known round.
         self.place = {id(x): y for x, y in relation.pairs}
         # Such references do not keep elements.
@@ -167,17 +181,24 @@ class Settled:
             self.end()
             self.recorder.assign(tensor, new)
 
-    def guard(self, tensor: Tensor, value: Any) -> None:
-        """Python asked for the truth of a tensor: another round is over, if it is the one of the loop."""
-        if type(value) is not bool or not self.agrees(self.arrives, tensor, value):
-            self.end()
-            self.recorder.guard(tensor, value)
+    def guard(self, tensor: Tensor, value: Any) -> Any:
+        """Python asked for the truth of a tensor: another round is over, if it is the one of the loop.
+
+        It is told that of the last round, where others were run without it.
+        """
+        if type(value) is bool and self.agrees(self.arrives, tensor, value):
+            return self.last.outcome
+        self.end()
+        return self.recorder.guard(tensor, value)
 
     def number_read(self, tensor: Tensor, value: Any) -> Any:
         """What Python gets that asked for the number in a tensor: as such, if that is only compared."""
         known = self.live and type(value) in (int, float)
+        made = (e.out for e in self.round if isinstance(e, Ran))
+        self.rest.asked = next((x for x in made if self.has(x, tensor)), None)
+        self.rest.answer = value
         if known and NumbersInside.compared(self, tensor, value):  # type: ignore[arg-type]
-            return value
+            return self.rest.answer
         self.end()
         return self.recorder.number_read(tensor, value)
 
@@ -194,6 +215,9 @@ class Settled:
 
     def wrote(self, tensor: Tensor, new: Tensor) -> bool:
         """Is this what was written to in the known round?"""
+        if _lie_alike(tensor, new):  # as the second half of ``x[i] += 1`` does
+            self.again.append((len(self.now), tensor, new))
+            return True
         known = self.next()
         if not isinstance(known, Wrote):
             return False
@@ -240,7 +264,9 @@ class Settled:
 
     def arrives(self, tensor: Tensor, outcome: bool) -> bool:
         """Is Python where it was at the end of the known round, with the tensors that take those places?"""
-        if len(self.now) != len(self.round) or not self.has(self.visit.tensor, tensor):
+        if len(self.now) != len(self.round) or len(self.again) != self.times:
+            return False
+        if not self.has(self.visit.tensor, tensor):
             return False
         found = self.rounds.look(self.recorder, tensor, outcome, self.visit.condition)
         relation = relate(self.last, found)
@@ -252,15 +278,17 @@ class Settled:
         if not self.count:
             self.rounds.note(*self.place.values(), times=-1)
         self.count += 1
-        self.last, self.now = found, []
+        previous, self.last, self.now, self.again = self.last, found, [], []
         self.place = {
             id(x): after for (x, _), (_, after) in zip(self.pairs, relation.pairs, strict=True)
         }
         self.held.clear()
         if self.count < 3:
             self.recorder.alive.sweep(len(self.recorder.alive))  # the rounds before are over
+        if outcome is self.visit.outcome and self.rest.is_due(self):
+            self.last = self.rest.run(self, previous, relation.most - 1) or found
         self.hold()
-        if outcome is not self.visit.outcome:
+        if self.last.outcome is not self.visit.outcome:
             self.end()
         return True
 
@@ -330,8 +358,9 @@ class Settled:
         """Write down what happened since."""
         recorder = self.recorder
         try:
-            for event in self.now:
+            for number, event in enumerate(self.now):
                 assert not isinstance(event, Visit)
+                self.write_again(number)
                 recorder.line = event.line
                 if isinstance(event, Wrote):
                     recorder.assign(event.tensor, event.new)
@@ -339,5 +368,18 @@ class Settled:
                     recorder.detach(event.operands[0], event.out)
                 else:
                     recorder.record(event.op, event.operands, event.attributes, event.out)
+            self.write_again(len(self.now))
         finally:
             recorder.line = None
+
+    def write_again(self, number: int) -> None:
+        """Write down what was written to itself after so many events."""
+        for after, tensor, new in self.again:
+            if after == number:
+                self.recorder.assign(tensor, new)
+
+
+def _lie_alike(tensor: Tensor, new: Tensor) -> bool:
+    """Do two tensors show the same elements in the same memory?"""
+    same = tensor.spec == new.spec and layout_of(tensor) == layout_of(new)
+    return same and pointer_of(tensor) == pointer_of(new)
