@@ -118,6 +118,8 @@ def test_later_calls_are_compiled(finished):
         found, expected = compiled(_start(rounds)), counted(_start(rounds))
         np.testing.assert_array_equal(found.numpy(), expected.numpy())
     assert len(finished) == 1
+    told = f"the first call; {finished[0]} rounds of a loop were run by compiled code"
+    assert told in str(compiled.explain())
     assert compiled.stats.recordings <= 3
     assert any("until=" in str(graph) for graph in compiled.graphs)
 

@@ -164,7 +164,7 @@ class Entry(Made):
             if not kept:
                 recorder.close()
                 self.signature.rollback(count)
-        self.history.append(why)
+        self.history.append(why + recorder.aside)
         guard = recorder.widened(guard)
         plain_state(guard.checks if recorder.showed_sizes_or_numbers else ())
         with recorder.flags_as_found():

@@ -94,6 +94,7 @@ class Recorder(
         self.overtaken: str | None = None  # what another thread did, or new code does
         self.rounds: Rounds | None = None
         self.unwritten = False  # were rounds left out?
+        self.aside = ""  # what else is told of the run
         self.line: tuple[str, int] | None = None  # of what is recorded once more
         for position, (name, tensor) in enumerate(arguments):
             if id(tensor) not in self.roots:

@@ -129,6 +129,7 @@ def _finish(settled: Settled, rest: Rest, before: Visit, most: int) -> Visit | N
         _set(frame, {name: ends[i] for name, i in names.items()})
     settled.place = {id(x): end for (x, _), end in zip(settled.pairs, ends, strict=False)}
     settled.count += count
+    settled.recorder.aside += f"; {count} rounds of a loop were run by compiled code"
     settled.rounds.count = last.number + count - 1
     truth = Tensor._wrap(np.array(outcome))
     return settled.rounds.look(settled.recorder, truth, outcome, last.condition)
