@@ -322,7 +322,7 @@ class Recorder(
         if MODULES:
             self.signature.device = one_device(self, outputs)
         self.check_functions(outputs)
-        self.check_arrays()
+        self.check_arrays(recipes)
         self.check_histories(outputs, recipes)
         writes = tuple(self.new_values())
         self.check_rebound(outputs, [r.value for r in recipes])
