@@ -250,6 +250,25 @@ def test_methods_may_be_replaced() -> None:
     check(compiled, policy.forward)
 
 
+def test_hooks_see_what_the_array_holds() -> None:
+    policy = Policy()
+    compiled = tj.compile(policy)
+    check(compiled, policy)
+    handle = policy.register_forward_hook(lambda _, given, out: out * float(given[0][0]))
+    check(compiled, policy)
+    handle.remove()
+    check(compiled, policy)
+
+
+def test_what_a_decorator_says_of_itself_does_not_count() -> None:
+    def looks(seen: Any) -> Any:
+        return tj.from_numpy(seen) * seen[0]
+
+    decorated = tj.no_grad()(looks)
+    decorated.__wrapped__ = lambda seen: tj.from_numpy(seen)  # type: ignore[attr-defined]
+    check(tj.compile(lambda seen: decorated(seen)), decorated)
+
+
 def test_makers_may_be_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = tj.compile(lambda seen: tj.from_numpy(seen) * 2)
     check(compiled, lambda seen: tj.from_numpy(seen) * 2)

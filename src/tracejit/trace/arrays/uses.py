@@ -22,6 +22,7 @@ from ...tensor_kinds import TensorKind
 from ...tensor_make import as_tensor, asarray, tensor
 from ..rounds.code import Flow, flow_of
 from ..state.modules import calls_forward, is_module
+from ..state.values import MISSING, cell_content
 
 #: An argument: its position, or its name.
 Place = int | str
@@ -231,13 +232,7 @@ class _Frame:
         if step.name == "LOAD_GLOBAL":
             builtin = getattr(function, "__builtins__", {}).get(name, _UNKNOWN)
             return function.__globals__.get(name, builtin)
-        if step.name == "LOAD_DEREF" and name in function.__code__.co_freevars:
-            cell = (function.__closure__ or ())[function.__code__.co_freevars.index(name)]
-            try:
-                return cell.cell_contents
-            except ValueError:
-                pass
-        return _UNKNOWN
+        return _shared(function, name) if step.name == "LOAD_DEREF" else _UNKNOWN
 
     # --- tests whose outcome is known ---------------------------------------------------------------------------
 
@@ -296,6 +291,13 @@ def _taken_by_call(step: Step) -> int:
     return step.argument + (3 if step.name == "CALL_KW" else 2)
 
 
+def _shared(function: FunctionType, name: str) -> Any:
+    """What a variable holds that a function shares with the one around it; unknown for others."""
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    content = cell_content(cells[name]) if name in cells else MISSING
+    return _UNKNOWN if content is MISSING else content
+
+
 def _is_kind(function: Any) -> bool:
     """Does it make a tensor of an array, by its class?"""
     return function is Tensor or isinstance(function, TensorKind)
@@ -329,7 +331,7 @@ def _code_of(function: Any) -> tuple[FunctionType, tuple[Any, ...]]:
         if isinstance(function, MethodType):
             bound, function = (function.__self__, *bound), function.__func__
         elif isinstance(function, FunctionType) and function.__code__ in decorating_codes():
-            function = function.__wrapped__  # type: ignore[attr-defined]
+            function = _shared(function, "function")
         elif isinstance(function, FunctionType):
             return function, bound
         else:
@@ -339,9 +341,10 @@ def _code_of(function: Any) -> tuple[FunctionType, tuple[Any, ...]]:
 
 def _forward_of(function: Any) -> Any:
     """The method that runs when a module without hooks is called, be it as what is compiled."""
-    module: Any = function if is_module(function) else getattr(function, "module", None)
+    told: dict[str, Any] = {} if is_module(function) else getattr(function, "__dict__", {})
+    module: Any = function if is_module(function) else told.get("module")
     if not is_module(module) or not calls_forward(module):
         raise _UnseenError
-    if function is not module and getattr(function, "__wrapped__", None) != module.forward:
+    if function is not module and told.get("__wrapped__") != module.forward:
         raise _UnseenError
     return _attribute(module, "forward")
