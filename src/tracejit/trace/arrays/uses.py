@@ -185,8 +185,6 @@ class _Frame:
             raise _UnseenError
         function = self.callee(number, base)
         names = keywords_at(flow.code, step)
-        if names is None:
-            raise _UnseenError
         first_name = step.argument - len(names)
         where = position if position < first_name else names[position - first_name]
         if function in _MAKERS if isinstance(function, FunctionType) else _is_kind(function):
