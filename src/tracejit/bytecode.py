@@ -133,6 +133,32 @@ def _steps(found: dis.Instruction, start: int, before: int) -> list[Step]:
     return [Step(start, name, found.arg or 0, value, onward, jump)]
 
 
+def keywords_at(code: CodeType, call: Step) -> tuple[str, ...]:
+    """The names of the last arguments of a call, if they have some.
+
+    >>> code = (lambda f: f(1, a=2)).__code__
+    >>> [keywords_at(code, step) for step in steps_of(code) if step.name.startswith("CALL")]
+    [('a',)]
+    """
+    return _keywords(code).get(call.offset, ())
+
+
+@functools.lru_cache(maxsize=256)
+def _keywords(code: CodeType) -> Mapping[int, tuple[str, ...]]:
+    """The same by the offsets of calls."""
+    found: dict[int, tuple[str, ...]] = {}
+    start, before = -1, None
+    for instruction in dis.get_instructions(code):
+        start = instruction.offset if start < 0 else start
+        if instruction.opname == "KW_NAMES":
+            found[start] = code.co_consts[instruction.arg or 0]
+        elif instruction.opname == "CALL_KW" and before is not None:  # 3.13
+            found[start] = before.argval
+        if instruction.opname not in _BEFORE:
+            start, before = -1, instruction
+    return found
+
+
 def shared_name(code: CodeType, number: int) -> str:
     """The name of a variable that nested functions share, by its number in an instruction.
 

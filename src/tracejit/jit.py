@@ -23,6 +23,7 @@ from .locks import renewed_rlock
 from .modes import MODES
 from .paths import names_of_jit
 from .tensor import Tensor
+from .trace.arrays.arguments import ArrayUses
 from .trace.behind import Pending, warm_up
 from .trace.entry import Entry, NotReplayable, Refused, UnseenSegment
 from .trace.first_call import record
@@ -30,7 +31,7 @@ from .trace.keeping import ALIKE, BUSY, CHURN, Keeping
 from .trace.numbers.left import served
 from .trace.numbers.numbers import ANY, UnfitError
 from .trace.numbers.places import TURNS
-from .trace.numbers.strays import left_over, run_beside
+from .trace.numbers.strays import left_over
 from .trace.numbers.uses import NumberUses
 from .trace.replay.held import beside
 from .trace.replay.tracebacks import shortened
@@ -77,6 +78,7 @@ class CompiledFunction(Keeping, Inspection, Copies):
         self.entries: dict[Any, list[Entry]] = {}
         self.plans = PlanStore()
         self.uses = NumberUses()
+        self.arrays = ArrayUses()
         self.shapes = ShapeUses(dynamic)
         self.reasons: list[str] = []
         self._backoffs: dict[Any, Backoff] = {}
@@ -110,6 +112,7 @@ class CompiledFunction(Keeping, Inspection, Copies):
                 if not kwargs:
                     tensors = list(args)
             if not tensors and (args or kwargs):
+                args, kwargs = self.arrays.taken(args, kwargs)
                 structure, numbers = self.uses.structure((args, kwargs), tensors)
             elif self.uses.held.known:
                 structure = beside(None, self.uses.held.places(len(args)), tensors)
@@ -218,12 +221,10 @@ class CompiledFunction(Keeping, Inspection, Copies):
 
     # --- everything that is not the fast path --------------------------------------------------------------------
 
-    def _eager(self, args: Any, kwargs: Any) -> Any:
-        self.stats.eager_calls += 1
-        return run_beside(self.function, args, kwargs)
-
     def _record(self, key: Any, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
         """A new signature, or a known one under new Python state; while another thread records, just run."""
+        if self.arrays.learn(self.function, args, kwargs):
+            return self._anew(args, kwargs)
         key, tensors = exact(key, tensors)
         key, numbers = self._with_numbers(key, tensors, args, kwargs)
         key, tensors = self.shapes.learn(key, tensors)

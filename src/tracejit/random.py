@@ -98,10 +98,13 @@ class Generator:
 
     def get_state(self) -> Tensor:
         """The state as an int64 tensor (seed, draws)."""
-        return self.rebase()
+        found = None if MODES.recorder is None else MODES.recorder.state_read(self)
+        return self.rebase() if found is None else found
 
     def set_state(self, state: Tensor) -> Generator:
         """Continue from a state of :meth:`get_state`."""
+        if MODES.recorder is not None and MODES.recorder.state_given(self, state):
+            return self
         values = [int(v) for v in state.tolist()]
         if len(values) != 2:
             raise RuntimeError(f"RNG state is wrong size: expected 2 numbers, got {len(values)}")

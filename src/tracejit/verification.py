@@ -16,6 +16,7 @@ from .cuda.arrays import fetched, is_writeable, placed, write_into
 from .errors import VerificationError, describe_line
 from .modes import MODES
 from .tensor import Tensor
+from .trace.arrays.arguments import given_arrays
 from .trace.recording.outside import seen_outside
 from .trace.recording.results import flatten_result
 from .trace.recording.sent_logs import Record, muted
@@ -104,6 +105,7 @@ def replay_beside_eager(
         restore()
     name = function.name
     try:
+        args, kwargs = given_arrays(args, kwargs)
         expected = function.function(*args, **kwargs)
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"

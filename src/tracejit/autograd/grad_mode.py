@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Generator
+from types import CodeType
 from typing import Any
 
 from ..modes import MODES
@@ -75,6 +76,17 @@ class _Bare(_Mode):
     def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
         self = super().__new__(cls)
         return self if function is None else self(function)
+
+
+@functools.cache
+def decorating_codes() -> frozenset[CodeType]:
+    """The code of plain functions that these decorators make, which hand on the arguments they get.
+
+    >>> no_grad()(lambda x: x).__code__ in decorating_codes()
+    True
+    """
+    parts = _Mode.__call__.__code__.co_consts
+    return frozenset([x for x in parts if isinstance(x, CodeType) and x.co_name == "decorated"])
 
 
 class no_grad(_Bare):  # noqa: N801

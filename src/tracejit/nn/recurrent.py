@@ -119,7 +119,8 @@ class RNNBase(RecurrentArguments, Module):
         return x.transpose(0, 1) if self.batch_first else x, self._public(last)
 
     def _forward_packed(self, input: PackedSequence, hx: Any) -> tuple[Any, Any]:
-        known = None if self.dropout and self.training else Padded.of(input.data)
+        drops = self.dropout and self.training
+        known = None if drops else Padded.behind(input.data, input.batch_sizes)
         rows, mask = (input.data, None) if known is None else (known.batch, known.mask.unsqueeze(2))
         sizes = [int(n) for n in input.batch_sizes.tolist()] if known is None else None
         self._check_rows(rows)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from .. import config, meta
 from ..backoff import Backoff
+from .arrays.arguments import given_arrays
+from .numbers.strays import run_beside
 from .routes import open_door, route_of
 from .signature import flatten, statics_of
 from .sizes.shape_uses import exact
@@ -48,6 +50,7 @@ class Keeping:
     function: Callable[..., Any]
     strict: bool
     stats: Any
+    _call: Callable[..., Any]
     _recorded: Callable[..., Any]
     _explain: Callable[[str], None]
     _note: Callable[[str], None]
@@ -179,9 +182,19 @@ class Keeping:
         if reason is not None:
             self._refused.note(reason)
 
+    def _eager(self, args: Any, kwargs: Any) -> Any:
+        self.stats.eager_calls += 1
+        return run_beside(self.function, args, kwargs)
+
+    def _anew(self, args: Any, kwargs: Any) -> Any:
+        """A call that is looked up once more, because its arguments are taken in another way from now on."""
+        self.stats.other_calls -= 1
+        args, kwargs = given_arrays(args, kwargs)
+        return self._call(*args, **kwargs)
+
     def _collected(self, args: Any, kwargs: Any) -> Any:
         """The result of an eager run whose code is collected; with ``strict``, what has no guard is told at once."""
-        result = self.uses.ran.run(self.function, args, kwargs)
+        result = self.uses.ran.run(self.function, *given_arrays(args, kwargs))
         if self.strict:
             statics = statics_of(flatten((args, kwargs), []))
             for limit in watch(self.function, statics, ran=self.uses.ran).limits[:1]:

@@ -21,6 +21,7 @@ from ..numpy_numbers import NUMBERS
 from ..ops.mixin import Size
 from ..tensor import Tensor
 from ..varying import is_varying
+from .arrays.arguments import ArgumentArray, ArrayForm
 from .numbers.plain_parts import plain_parts, varying_parts
 from .sizes.found_sizes import plain
 from .state.values import describe, token
@@ -110,6 +111,9 @@ def flatten(value: Any, leaves: list[Any], numbers: list[Any] | None = None) -> 
         varying = varying_parts(value)
         if varying is not None:
             return (kind, tuple([flatten(v, leaves, numbers) for v in varying]))
+    if kind is ArgumentArray:
+        leaves.append(value.tensor)
+        return value.form
     if kind is Extent or (kind is Size and any(type(x) is Extent for x in value)):
         return SizeLeaf(value)
     return Static(plain_parts(value) if kind is frozenset else value)
@@ -158,7 +162,7 @@ def unflatten(structure: Any, leaves: Any) -> Any:
 
 def leaf_count(structure: Any) -> int:
     """How many leaves something of this structure has."""
-    if structure is None:
+    if structure is None or type(structure) is ArrayForm:
         return 1
     if not isinstance(structure, tuple):
         return 0
@@ -169,9 +173,7 @@ def leaf_count(structure: Any) -> int:
 
 def statics_of(structure: Any) -> list[Any]:
     """What Python state can hang on among the other parts: objects, and the classes of dataclasses and the like."""
-    if structure is None:
-        return []
-    if isinstance(structure, SizeLeaf):
+    if structure is None or isinstance(structure, (SizeLeaf, ArrayForm)):
         return []
     if isinstance(structure, Static):
         return [structure.value] if structure.identity else []
@@ -202,8 +204,8 @@ def call_key(modes: tuple[Any, ...], structure: Any, tensors: Sequence[Tensor]) 
 
 
 def is_tensor(value: Any) -> bool:
-    """Is this a tensor?"""
-    return isinstance(value, Tensor)
+    """Is this a tensor, or an array that counts as one?"""
+    return isinstance(value, (Tensor, ArgumentArray))
 
 
 def is_number(value: Any) -> bool:

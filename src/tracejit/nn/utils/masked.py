@@ -40,6 +40,22 @@ class Padded:
         known = MODES.recorder.packed.get(id(data))
         return known[1] if known is not None and known[2] == data._writes.value else None
 
+    @classmethod
+    def behind(cls, data: Any, sizes: Any) -> Padded | None:
+        """The batch behind packed rows, of which ``sizes`` go on at each step; None where no recording tells it."""
+        known = cls.of(data)
+        if known is not None or not _told_sizes(data, sizes):
+            return known
+        (samples,) = sizes[0].reshape(1).tolist()  # a vector of known length: sizes may be any
+        order = arange(start=0, step=1, count=samples, dtype=sizes.dtype)
+        mask = order.unsqueeze(0) < sizes.unsqueeze(1)
+        rows = (mask.flatten().cumsum(0) - 1).clamp(min=0)
+        batch = data.index_select(0, rows).unflatten(0, mask.shape)
+        batch = batch.where(_beside(mask, batch), constant(0, data.dtype, ()))
+        padded = cls(batch, mask, mask.sum(0), mask.shape[0])
+        MODES.recorder.packed[id(data)] = data, padded, data._writes.value
+        return padded
+
     def packed(self, batch: Any) -> Any:
         """The rows of another ``batch`` of these lengths, step by step; they are known to be its rows."""
         data = batch.flatten(0, 1)[self.mask.flatten()]
@@ -74,6 +90,17 @@ def told_lengths(x: Any, lengths: Any) -> bool:
     if kind.dtype.category != "int" or tuple(kind.shape) != (x.shape[1],) or not x.shape[1]:
         return False
     return not ((lengths < 1).any() or (lengths > x.shape[0]).any())
+
+
+def _told_sizes(data: Any, sizes: Any) -> bool:
+    """Is a run recorded that tells how many packed rows go on at each step, and can they be these?"""
+    if MODES.recorder is None or not isinstance(sizes, Tensor) or data.dtype.is_complex:
+        return False
+    kind = sizes.spec
+    if kind.dtype.category != "int" or len(kind.shape) != 1 or not kind.shape[0] or not data.ndim:
+        return False
+    falls = not ((sizes < 1).any() or (sizes[1:] > sizes[:-1]).any())
+    return falls and bool(sizes.sum() == data.shape[0])
 
 
 def masked(x: Any, lengths: Any) -> Padded:

@@ -187,7 +187,7 @@ def pad_packed_sequence(
     (tensor([[1, 3],
             [2, 0]]), tensor([2, 1]))
     """
-    known = Padded.of(sequence.data)
+    known = Padded.behind(sequence.data, sequence.batch_sizes)
     if known is not None and known.fits(total_length):
         padded = known.filled(padding_value, total_length)
         return _ordered(padded, known.lengths.long().clone(), sequence, batch_first)

@@ -2,24 +2,30 @@
 
 ``from_numpy(np.arange(n))`` is the same at every call that the recording serves, for what the code computes it from is
 known. The array must be gone with the run, though, and have held the same values all the time: its other names may
-write to the memory of the tensor.
+write to the memory of the tensor. An array among the arguments that nothing else is made of (`arrays`) is an argument.
 """
 
 from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from ...autograd.grad_mode import no_grad
+from ...dtypes import DType
 from ...ir.graph import Value
+from ...modes import MODES
 from ...ops import elementwise
 from ...tensor import Tensor
 from ...tensor_core import Version
 from ...tensor_make import written_down
+from ..arrays.arguments import ArgumentArray, argument_arrays, given_arrays
 from .kept_alive import KeptAlive
+from .recording import OutputRecipe
 
 #: Why a tensor on the memory of an array cannot be followed.
 SHOWN = "from_numpy() of an array that is known elsewhere, inside a compiled function"
@@ -39,11 +45,41 @@ class ArraysInside:
     unsupported: Callable[[str], None]
     value_of: Callable[[Tensor], Value]
 
+    external: dict[int, tuple[Tensor, Value]]
+    written: dict[int, Tensor]
+
     shown: tuple[_Shown, ...] = ()
+    #: Arrays among the arguments, by identity, and what they held.
+    given: Mapping[int, tuple[ArgumentArray, bytes]] = MappingProxyType({})
+    apart = (
+        False  # do tensors on the memory of these belong to inference mode, unlike the arguments?
+    )
+
+    def arrays_given(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """The arguments as the user gave them; noted are arrays among them of which the run only makes tensors."""
+        found = argument_arrays(args, kwargs)
+        if found:
+            self.given = {id(x.array): (x, x.array.tobytes()) for x in found}
+        return given_arrays(args, kwargs)
+
+    def array_copied(self, array: Any, wanted: DType | None) -> Tensor | None:
+        """A tensor with a copy of ``array``, in the ``wanted`` dtype, if that is one among the arguments."""
+        found = None if self.failure is not None else self.given.get(id(array))
+        if found is None:
+            return None
+        self.stop_trial("makes a tensor of an array")
+        with no_grad():
+            copied: Tensor = elementwise.clone(found[0].tensor.detach())
+            return copied if wanted is None else elementwise.cast(copied, dtype=wanted)
 
     def array_shown(self, array: Any) -> Tensor | None:
-        """A tensor on the memory of ``array``, if that is an array like those that runs make."""
+        """A tensor on the memory of ``array``, if that is among the arguments or like those that runs make."""
         self.stop_trial("makes a tensor of an array")
+        if self.failure is None and id(array) in self.given:
+            self.not_in_rounds()
+            given = self.given[id(array)][0]
+            self.apart |= given.tensor._inference is not MODES.inference
+            return given.tensor.data if self.apart else given.next_tensor()
         found = None
         if self.failure is None:
             with self.careful("from_numpy()"):
@@ -69,10 +105,19 @@ class ArraysInside:
         self.show(tensor, value)
         return tensor
 
-    def check_arrays(self) -> None:
-        """Refuse arrays that somebody still has now that the run is over, or that were written to."""
+    def check_arrays(self, recipes: Sequence[OutputRecipe]) -> None:
+        """Refuse arrays that somebody still has now that the run is over, or that were written to.
+
+        Those among the arguments may be written to by way of tensors.
+        """
         if any(shown.changed() or shown.is_known() for shown in self.shown):
             self.unsupported(SHOWN)
+        for given, before in self.given.values():
+            if id(given.tensor) not in self.written and given.array.tobytes() != before:
+                self.unsupported("an array among the arguments is written to")
+            _, value = self.external[id(given.tensor)]
+            if self.apart and any(r.kind == "input" and r.value is value for r in recipes):
+                self.unsupported("a tensor of inference mode on the memory of an array is a result")
 
 
 class _Shown:

@@ -116,7 +116,9 @@ def run_recorded(
         listener.base = _run.__code__
     recorder.codes, recorder.state_checks = guard.codes, guard.checks
     recorder.known_hooks = guard.hooks
-    recorder.value_lists = entry.owner.uses.value_lists
+    uses = entry.owner.uses
+    recorder.item_lines, recorder.size_lines = uses.item_lines, uses.size_lines
+    recorder.value_lists = uses.value_lists
     return _run(entry, recorder, guard, given, leaves)
 
 
@@ -139,7 +141,6 @@ def _run(
         return recorder.varying(number, value)
 
     uses = entry.owner.uses
-    recorder.item_lines, recorder.size_lines = uses.item_lines, uses.size_lines
     recorder.standing = frozenset([place.key for place in guard.places])
     recorder.python_state = partial(_python_state, recorder, guard, entry.held)
     later = ExitStack()
@@ -166,6 +167,7 @@ def _run(
             tail.begin()
         before = later.enter_context(standing_for(entry.held, left))
         later.enter_context(noticing(uses, recorder.stores, (args, kwargs), guard.reached))
+        args, kwargs = recorder.arrays_given(args, kwargs)
         result = function(*args, **kwargs)
         resume(recorder.rounds)
         result = with_held(recorder, entry.held, before, result, outside, guard.appended)

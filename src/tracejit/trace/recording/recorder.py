@@ -33,6 +33,7 @@ from ..sizes.layouts_inside import LayoutsInside
 from .absent_attributes import AbsentAttributes
 from .arrays_inside import ArraysInside
 from .devices import one_device
+from .draws_inside import DrawsInside
 from .gradients_inside import GradientsInside
 from .identities import Identities
 from .inputs import Signature
@@ -62,6 +63,7 @@ class Recorder(
     TurnedInside,
     WalksInside,
     ArraysInside,
+    DrawsInside,
 ):
     """Listens to one eager run in this thread."""
 
@@ -76,6 +78,7 @@ class Recorder(
         ViewsInside.__init__(self)
         TurnedInside.__init__(self)
         WalksInside.__init__(self)
+        DrawsInside.__init__(self)
         self.signature = signature
         self.builder = signature.builder
         self.path: dict[Any, None] = {}
@@ -83,8 +86,6 @@ class Recorder(
         self.roots: dict[int, Value] = {}
         self.external: dict[int, tuple[Tensor, Value]] = {}
         self.alive = KeptAlive(weakref.WeakMethod(self.forget))
-        self.keys: dict[int, tuple[Any, Tensor, Value, list[int]]] = {}
-        self.random_calls: dict[Value, int] = {}
         self.failure: str | None = None
         self.watched: Any = None  # who watches the calls of this run, if that has to be done
         self.occurrences = Occurrences()
@@ -271,26 +272,6 @@ class Recorder(
         self.lists_read.add(user_line())
         return found
 
-    def random_key(self, generator: Any) -> tuple[Tensor, int]:
-        """The key tensor and call number of the next random op."""
-        self.stop_trial("draws random numbers")
-        found = self.keys.get(id(generator))
-        state = generator.rebase().array.tolist()
-        if found is None:
-            key = generator.rebase()
-            value = self.adopt(key, self.signature.random_key(generator, key))
-            found = self.keys[id(generator)] = (generator, key, value, state)
-        _, key, value, (seed, count) = found
-        index = self.random_calls.get(value, 0)
-        if state != [seed, count + index]:
-            self.unsupported("the random generator is given a state inside a compiled function")
-            del self.keys[id(generator)]
-            generator.skip(1)
-            return generator.key, generator.count - 1
-        self.random_calls[value] = index + 1
-        generator.skip(1)
-        return key, index
-
     def unsupported(self, reason: str) -> None:
         """Give up recording (the run itself goes on); the first reason counts."""
         self.stop_trial(f"does what cannot be recorded: {reason}")
@@ -323,7 +304,7 @@ class Recorder(
         if MODULES:
             self.signature.device = one_device(self, outputs)
         self.check_functions(outputs)
-        self.check_arrays()
+        self.check_arrays(recipes)
         self.check_histories(outputs, recipes)
         writes = tuple(self.new_values())
         self.check_rebound(outputs, [r.value for r in recipes])

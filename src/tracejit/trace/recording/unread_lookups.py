@@ -11,12 +11,15 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ...dtypes import int64
 from ...extents import Extent
 from ...ir.graph import Guard, Value
 from ...ir.loops import loop, part
 from ...ops import comparison, elementwise
 from ...ops.kinds import Movement, Source
 from ...ops.reduction import all_true
+from ...ops.reduction import sum as total
+from ...ops.source import full
 from ..numbers.numbers import ItemRead, outcome_key
 from ..sizes.found_sizes import user_line
 from ..tree.tree import is_found
@@ -52,11 +55,14 @@ def guard_unread(recorder: Recorder, roots: Iterable[Value]) -> None:
         return
     if not asked:
         return
-    if len(asked) > MOST or any(type(size) is tuple for _, size, _ in asked):
+    if len(asked) > MOST:
         recorder.unsupported("lookups whose results nothing reads")
         return
     before = list(recorder.path)
-    holds = [_holds(*one, recorder.emit) for one in asked]
+    holds = [
+        _holds(value, _told(size, recorder), negative, recorder.emit)
+        for value, size, negative in asked
+    ]
     whole = holds[0]
     for one in holds[1:]:
         whole = recorder.emit(comparison.logical_and, (whole, one), {})
@@ -176,11 +182,24 @@ def _is_constant(value: Value) -> bool:
     return all(map(_is_constant, value.value_operands))
 
 
-def _holds(value: Value, size: int | None, negative: bool, emit: Callable[..., Value]) -> Value:
+def _told(size: Any, recorder: Recorder) -> Any:
+    """The extent of which these are the terms as a tensor of one number; what else there is as it is."""
+    if type(size) is not tuple:
+        return size
+    assert recorder.scope is not None
+    count = {"shape": (recorder.scope.extent(size),), "value": 1, "dtype": int64}
+    ones = recorder.emit(full, (), count)
+    return recorder.emit(total, (ones,), {"dims": (0,), "keepdim": False})
+
+
+def _holds(
+    value: Value, size: int | Value | None, negative: bool, emit: Callable[..., Value]
+) -> Value:
     if size is None:
         good = emit(elementwise.ne, (value, 0), {})
     else:
-        low = emit(comparison.ge, (value, -size if negative else 0), {})
+        below = emit(elementwise.neg, (size,), {}) if isinstance(size, Value) else -size
+        low = emit(comparison.ge, (value, below if negative else 0), {})
         high = emit(comparison.lt, (value, size), {})
         good = emit(comparison.logical_and, (low, high), {})
     dims = tuple(range(len(good.spec.shape)))

@@ -105,6 +105,13 @@ def is_module(value: Any) -> bool:
     return cls is not None and isinstance(value, cls)
 
 
+def calls_forward(module: Any) -> bool:
+    """Is calling a module nothing but calling its ``forward``?"""
+    defining, hooks = sys.modules["tracejit.nn.module"], sys.modules["tracejit.nn.hooks"]
+    own = type(module).__call__ is not defining.Module.__call__
+    return not own and module._hooks is None and not hooks.EVERYWHERE_CHANGES[0]
+
+
 def parameter_class() -> Any:
     """``nn.Parameter``, or None where no program can have made one."""
     return getattr(sys.modules.get("tracejit.nn.parameter"), "Parameter", None)
