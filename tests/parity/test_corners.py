@@ -81,6 +81,11 @@ CASES = [
     "slope(t, lambda a: t.nextafter(x.clamp(min=0), a).sum(), x)",
     "slope(t, lambda a: t.cholesky_inverse(a).sum(), t.tril(x) + 3 * t.eye(4))",
     "slope(t, lambda a: t.cholesky_inverse(a, upper=True)[0, 1], t.triu(x) + 3 * t.eye(4))",
+    "slope(t, lambda a: factor_inverse(t, a), t.linalg.cholesky(z @ z.mH))",
+    "slope(t, lambda a: factor_inverse(t, a, upper=True), t.linalg.cholesky(z @ z.mH, upper=True))",
+    "slope(t, lambda a: t.addmm(a, x, x, beta=0).sum(), x)",
+    "slope(t, lambda a: t.addr(a, x[0], x[1], beta=0.0).sum(), x[:1])",
+    "slope(t, lambda a: t.baddbmm(a, x[None], x[None], beta=0, alpha=2).sum(), x[None] * np.inf)",
     # dtypes
     "t.logaddexp2(x.half(), x[0].half() > 0)",
     "t.logaddexp2(t.tensor([1, 2]), x[0, :2].half())",
@@ -201,7 +206,19 @@ def slope(t: Any, function: Any, x: Any) -> Any:
     return t.autograd.grad(function(x), x)[0]
 
 
-NAMES = {"np": np, "written": written, "beside": beside, "slope": slope}
+def factor_inverse(t: Any, factor: Any, upper: bool = False) -> Any:
+    """A number that depends on all elements of the inverse in ways of their own."""
+    found = t.cholesky_inverse(factor, upper=upper)
+    return (found * t.arange(found.numel()).view(found.shape)).abs().sum()
+
+
+NAMES = {
+    "np": np,
+    "written": written,
+    "beside": beside,
+    "slope": slope,
+    "factor_inverse": factor_inverse,
+}
 
 
 def result(t: Any, code: str) -> Any:
@@ -270,6 +287,14 @@ def test_groups_of_optimizers_show_the_same_options(name: str) -> None:
         "t.optim.Adam([t.ones(1, requires_grad=True)], lr=-1.0)",
         "t.tensor([1.0]).polygamma_(-1)",
         "t.nn.BatchNorm1d(3)(t.zeros(1, 3))",
+        "t.zeros(1).expand(3).copy_(t.ones(1))",
+        "t.zeros(1).expand(3).copy_(t.ones(()))",
+        "t.zeros(3)[t.tensor([0, 1], dtype=t.int8)]",
+        "t.zeros(3)[t.tensor([0, 1], dtype=t.int16)]",
+        "t.pdist(t.ones(3, 2), -1.0)",
+        "t.addmm(t.ones(7), t.ones(3, 3), t.ones(3, 3), beta=0)",
+        "t.addmm(t.ones(2, 3, 3), t.ones(3, 3), t.ones(3, 3))",
+        "t.addmv(t.ones(2, 3), t.ones(3, 3), t.ones(3))",
     ],
 )
 def test_errors(code: str) -> None:

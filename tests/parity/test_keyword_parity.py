@@ -16,6 +16,7 @@ CALLS = [
     "t.mean(x, axis=0, out=o)",
     "t.clamp(x, min=0, out=o)",
     "t.mm(x, y.T, out=o)",
+    "t.permute(input=x, dims=(1, 0))",
     "t.stack([x, y], axis=1, out=o)",
     "t.cumsum(x, axis=1, out=o)",
     "t.where(x > 0, x, y, out=o) if hasattr(t, 'classes') else t.where(x > 0, x, y)",

@@ -142,7 +142,8 @@ def _translated(
             kwargs[new] = kwargs.pop(old)
     for name in known.sizes:
         if name in kwargs:
-            args = (*args, kwargs.pop(name))
+            sizes = kwargs.pop(name)
+            args = (*args, kwargs.pop("input"), sizes) if "input" in kwargs else (*args, sizes)
     dropped = {name: kwargs.pop(name, None) for name in known.dropped}
     out = kwargs.pop("out", None) if known.takes_out else None
     if out is None:

@@ -150,9 +150,15 @@ def solve_triangle(a: Array, b: Array, *, lower: bool) -> Array:
 # --- determinants -------------------------------------------------------------------------------
 
 
+def _inverse_by_factor_grad(g: Any, x: Any, out: Any) -> Any:
+    """-out (g + g^H) out x: a rule for gradients, which are the conjugates of derivatives."""
+    g = conjugated(g)
+    return -conjugated(matmul(matmul(out, matmul(g + adjoint(g), out)), x))
+
+
 @contraction(
     square,
-    grad=lambda g, x, out: -matmul(matmul(out, matmul(g + adjoint(g), out)), x),
+    grad=_inverse_by_factor_grad,
     samples=(
         Sample((np.tril(SQUARE),)),
         Sample((np.diag([1.0, 0.0]),), {}, RuntimeError, "diagonal element 2 is zero"),

@@ -34,6 +34,23 @@ _SHARED = (
 )
 
 
+def refuse_repeated(target: Any) -> None:
+    """Refuse to write to ``target`` where an element of it stands for several.
+
+    Raises ``RuntimeError``.
+
+    >>> import tracejit as tj
+    >>> refuse_repeated(tj.zeros(1).expand(2))
+    Traceback (most recent call last):
+    RuntimeError: unsupported operation: more than one element of the written-to tensor refers to a single ...
+    """
+    if target.numel() and repeated_dims(target.stride(), target.shape):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+            "location. Please clone() the tensor before performing the operation."
+        )
+
+
 def refuse_shared(target: Any, operands: Iterable[Any]) -> None:
     """Refuse to write to ``target`` where an operand lies in its memory, be it in the very same elements.
 
@@ -45,11 +62,7 @@ def refuse_shared(target: Any, operands: Iterable[Any]) -> None:
     Traceback (most recent call last):
     RuntimeError: unsupported operation: some elements of the input tensor and the written-to tensor refer to ...
     """
-    if target.numel() and repeated_dims(target.stride(), target.shape):
-        raise RuntimeError(
-            "unsupported operation: more than one element of the written-to tensor refers to a single memory "
-            "location. Please clone() the tensor before performing the operation."
-        )
+    refuse_repeated(target)
     for operand in operands:
         if operand._writes is target._writes and operand.numel() and target.numel():
             (low, high), (start, end) = byte_bounds(target.array), byte_bounds(operand.array)

@@ -134,9 +134,9 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """
     require_float("elu", input)
     x = upcast(input)
-    positive = c.gt(x, 0)
-    negative = alpha * t.expm1(e.where(positive, 0.0, x))
-    return _finish(input, as_type(e.where(positive, x, negative), input.dtype), inplace)
+    below = c.lt(x, 0)  # zero has the slope of what is below, but no curvature
+    found = e.where(below, alpha * t.expm1(e.where(below, x, 0.0)), e.leaky(x, alpha))
+    return _finish(input, as_type(found, input.dtype), inplace)
 
 
 @function()
@@ -166,9 +166,9 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
     x = upcast(input)
-    positive = c.gt(x, 0)
-    negative = alpha * t.expm1(e.where(positive, 0.0, x) / alpha)
-    return _finish(input, as_type(e.where(positive, x, negative), input.dtype), inplace)
+    below = c.lt(x, 0)
+    found = e.where(below, alpha * t.expm1(e.where(below, x, 0.0) / alpha), x)
+    return _finish(input, as_type(found, input.dtype), inplace)
 
 
 @function(method=False, steady=True)
@@ -208,7 +208,8 @@ def logsigmoid(input: Tensor) -> Tensor:
     tensor([  -0.6931, -100.0000])
     """
     require_float("logsigmoid", input)
-    return e.minimum(input, 0.0) - t.log1p(t.exp(e.neg(e.abs(input))))
+    below = c.lt(input, 0)  # zero is on one side: both orders of derivatives are right there
+    return e.where(below, input, 0.0) - t.log1p(t.exp(e.where(below, input, e.neg(input))))
 
 
 @function(method=False)
@@ -251,8 +252,7 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     tensor([0.0000, 0.5000, 1.0000])
     """
     require_float("hardsigmoid", input)
-    result = relu6(upcast(input) + 3.0) / 6.0
-    return _finish(input, as_type(result, input.dtype), inplace)
+    return _finish(input, as_type(relu6(upcast(input) + 3.0) / 6.0, input.dtype), inplace)
 
 
 @function(method=False, steady=True)

@@ -132,9 +132,10 @@ def smooth_l1_loss(
     if beta == 0:
         return reduced((input - target).abs(), reduction)
     input, target = _in_one_dtype("smooth_l1_loss", input, target)
-    distance = e.abs(input - target)
+    apart = input - target
+    distance = e.abs(apart)
     far = c.ge(distance, beta)
-    near = e.square(e.where(far, 0.0, distance)) * (0.5 / beta)  # infinite ones have no part in it
+    near = e.square(e.where(far, 0.0, apart)) * (0.5 / beta)  # infinite ones have no part in it
     return reduced(e.where(far, distance - 0.5 * beta, near), reduction)
 
 
@@ -159,8 +160,9 @@ def huber_loss(
     require_float("huber_loss", input)
     dtype = input.dtype
     input, target = _in_one_dtype("huber_loss", input, target)
-    distance = e.abs(input - target)
-    far = c.gt(distance, delta)
-    near = e.square(e.where(far, 0.0, distance)) * 0.5  # infinite ones have no part in it
+    apart = input - target
+    distance = e.abs(apart)
+    far = c.ge(distance, delta)
+    near = e.square(e.where(far, 0.0, apart)) * 0.5  # infinite ones have no part in it
     loss = e.where(far, (distance - 0.5 * delta) * delta, near)
     return _weighted(as_type(loss, dtype), weight, input, reduction, by_weight=False)

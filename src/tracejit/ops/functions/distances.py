@@ -86,7 +86,7 @@ def _euclidean(x1: Tensor, x2: Tensor) -> Tensor:
 def pdist(input: Tensor, p: Number = 2.0) -> Tensor:
     """The ``p`` norm distances between all pairs of rows of (N, M), as a vector.
 
-    Raises ``RuntimeError`` unless ``input`` is a matrix.
+    Raises ``RuntimeError`` unless ``input`` is a matrix, and for negative ``p``.
 
     >>> import tracejit as tj
     >>> tj.pdist(tj.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]))
@@ -94,6 +94,8 @@ def pdist(input: Tensor, p: Number = 2.0) -> Tensor:
     """
     if input.ndim != 2:
         raise ShapeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
+    if p < 0:
+        raise RuntimeError("pdist only supports non-negative p values")
     rows = shape_of(input)[0]
     first, second = triu_indices(rows, rows, 1).unbind(0)
     difference = e.sub(ix.take(input, first, dim=0), ix.take(input, second, dim=0))

@@ -10,7 +10,7 @@ from ...cuda.pinned import without_waiting
 from ...errors import DtypeError
 from ...modes import MODES
 from .. import movement as m
-from ..overlaps import refuse_overlap
+from ..overlaps import refuse_overlap, refuse_repeated
 from ..table import METHODS, function
 from .common import Number, Tensor, as_type, constant, is_tensor, refuse_filling, shape_of
 from .repeated_places import WRITES, once, repeated
@@ -206,6 +206,8 @@ def copy_(self: Tensor, src: Tensor | Number, non_blocking: bool = False) -> Ten
     tensor([1., 2.])
     """
     refuse_overlap(self, (src,))
+    if is_tensor(src) and src is not self:
+        refuse_repeated(self)
     since = self._next_node()
     value = as_type(src, self.dtype) if is_tensor(src) else constant(src, self.dtype)
     if non_blocking:

@@ -185,8 +185,14 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
 def blend(input: Tensor, product: Tensor, beta: Number, alpha: Number) -> Tensor:
     """``beta * input + alpha * product``; with ``beta`` 0, what is in ``input`` does not matter.
 
-    Integers and bool are scaled by whole numbers.
+    Integers and bool are scaled by whole numbers. Raises ``RuntimeError`` for an ``input`` that is no part of the sum.
     """
+    shape = shape_of(product)
+    if shapes.broadcast("add", [shape_of(input), shape]) != shape:
+        raise ShapeError(
+            f"The expanded size of the tensor {list(shape)} must match the existing size {list(input.shape)} "
+            "at every non-singleton dimension"
+        )
     kind = promoted(input, product)
     if not kind.is_differentiable:
         beta, alpha = int(beta), int(alpha)
@@ -196,7 +202,7 @@ def blend(input: Tensor, product: Tensor, beta: Number, alpha: Number) -> Tensor
 def _sum_of_scaled(input: Tensor, product: Tensor, beta: Number, alpha: Number) -> Tensor:
     scaled = product if alpha == 1 else e.mul(product, alpha)
     if beta == 0:
-        return scaled
+        return with_zero_gradient(scaled, input)
     return e.add(input if beta == 1 else e.mul(input, beta), scaled)
 
 

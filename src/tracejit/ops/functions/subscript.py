@@ -30,6 +30,7 @@ from .common import Tensor, as_type, is_tensor, shape_of
 from .scalar_positions import select_scalars
 
 _BAD_TYPE = "tensors used as indices must be long, int, byte or bool tensors"
+_INDEX_TYPES = (dtypes.int64, dtypes.int32, dtypes.uint8, dtypes.bool_)
 
 
 @dataclass
@@ -63,7 +64,7 @@ def _as_index(item: Any, x: Tensor) -> Any:
     if type(item) is int or type(item) is builtins.slice:
         return item
     if is_tensor(item):
-        if item.dtype.is_floating_point:
+        if item.dtype not in _INDEX_TYPES:
             raise IndexError(_BAD_TYPE)
         item = beside(item, x)
         return as_type(item, dtypes.bool_) if item.dtype is dtypes.uint8 else item
