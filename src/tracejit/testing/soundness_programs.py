@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from .choices import Choices
 from .soundness_gradients import OWN
-from .soundness_identity import KEPT, KNOWN
+from .soundness_identity import KEPT, KNOWN, UNNAMED
 from .soundness_modules import net
 from .soundness_python import PARTS
 from .soundness_statements import Body, indented
@@ -47,6 +47,7 @@ _FEATURES = (
     TALLY,
     KNOWN,
     KEPT,
+    UNNAMED,
     RULE,
     LOGS,
 )
