@@ -47,9 +47,9 @@ _FEATURES = (
     TALLY,
     KNOWN,
     KEPT,
-    UNNAMED,
     RULE,
     LOGS,
+    UNNAMED,
 )
 
 _DTYPES = ("float32", "float32", "float32", "float32", "float64")
