@@ -236,6 +236,9 @@ def test_stories_cover_what_they_are_about() -> None:
         "Box(",
         "deepcopy",
         "f'{v",
+        "Going(",
+        "(Root, gain=",
+        "sized(",
     ):
         assert part in text, part
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 import tracejit as tj
+from trap_tools import agree, user_module
 
 
 def checked(x, n):
@@ -196,3 +197,36 @@ def test_texts_of_sizes_that_the_run_tells() -> None:
     for i in range(4):
         x = tj.arange(-1.0, 4.0 + i)
         assert compiled(x)[1] == described(x)[1]
+
+
+TRUE_INTS = (
+    "list(collections.deque(range(9), maxlen=n))",
+    "math.ldexp(1.0, n)",
+    "statistics.mean([n, 3])",
+)
+
+
+@pytest.mark.parametrize("source", ["v.shape[0]", "k", "int(v.sum())"])
+@pytest.mark.parametrize("text", TRUE_INTS)
+def test_code_that_takes_nothing_but_true_ints_gets_them(text, source) -> None:
+    """It is written in C, and its errors do not tell what it was given."""
+
+    def scenario(stage):
+        imports = "import collections, math, statistics\n"
+        module = user_module(f"{imports}def f(v, k):\n    n = {source}\n    return v * 2, {text}\n")
+        f = stage.compile(module.f)
+        for i in (0, 0, 1, 2, 1, 3, 4, 2):
+            stage.call(f, tj.ones(2 + i), 2 + i)
+
+    agree(scenario)
+
+
+@pytest.mark.parametrize("source", ["v.shape[0]", "k"])
+def test_errors_about_types_are_as_in_eager_code(source) -> None:
+    def scenario(stage):
+        module = user_module(f"def f(v, k):\n    return v * 2 + ({source} + None)\n")
+        f = stage.compile(module.f)
+        for i in (0, 0, 1, 2, 1):
+            stage.call(f, tj.ones(2 + i), 2 + i)
+
+    agree(scenario)

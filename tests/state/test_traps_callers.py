@@ -7,7 +7,8 @@ import contextlib
 import pytest
 
 import tracejit as tj
-from trap_tools import user_module
+from trap_objects import x
+from trap_tools import agree, user_module
 
 
 class Closing:
@@ -60,3 +61,102 @@ def test_effects_count_wherever_the_call_comes_from(around, effect, capsys):
         assert effect != "tj.manual_seed(4)" or tj.initial_seed() == 4
     assert any(effect.partition("(")[0].rpartition(".")[2] in reason for reason in f.reasons)
     assert effect != "print('here')" or capsys.readouterr().out.count("here") >= 6
+
+
+LET_GO = """
+class Closing:
+    def __init__(self, v):
+        self.v = v
+
+    def __del__(self):
+        {effect}
+
+def f(x):
+    closing = Closing(x)
+    {end}
+    return closing.v * 2
+
+said, count = [], 0
+"""
+CLASSES = """
+said = []
+
+class Base:
+    def __init_subclass__(cls, gain=1.0):
+        cls.gain = gain
+        said.append(cls.__name__)
+
+class Named:
+    def __set_name__(self, owner, name):
+        said.append(name)
+
+class Asked:
+    def __class_getitem__(cls, item):
+        said.append(item)
+        return item
+
+def derived(x):
+    class Derived(Base, gain=2.0):
+        pass
+    return x * Derived.gain
+
+def computed(x):
+    return x * type("Computed", (Base,), {}).gain
+
+def named(x):
+    class Holder:
+        part = Named()
+    return x * (Holder.part is not None)
+
+def asked(x):
+    return x * Asked[3]
+"""
+
+
+@pytest.mark.parametrize("end", ["pass", "closing, kept = None, closing\n    return kept.v * 3"])
+@pytest.mark.parametrize(
+    "effect", ["said.append('gone')", "print('gone')", "globals()['count'] += 1"]
+)
+def test_what_runs_when_an_object_made_inside_is_let_go(effect, end, capsys) -> None:
+    def scenario(stage):
+        module = user_module(LET_GO.format(effect=effect, end=end))
+        f = stage.compile(module.f)
+        for _ in range(5):
+            stage.call(f, x())
+            stage.note("said", (list(module.said), module.count, capsys.readouterr().out))
+
+    agree(scenario)
+
+
+def test_objects_made_inside_are_let_go_in_compiled_code() -> None:
+    module = user_module(LET_GO.format(effect="said.append('gone')", end="pass"))
+    f = tj.compile(module.f)
+    for count in range(1, 6):
+        f(x())
+        assert module.said == ["gone"] * count
+    assert f.stats.compiled_calls >= 3
+
+
+@pytest.mark.parametrize("end", ["v", "v * 2"])
+def test_what_is_to_be_called_when_a_tensor_is_let_go(end) -> None:
+    module = user_module(
+        f"import weakref\nsaid = []\ndef f(v):\n    out = {end}\n"
+        "    weakref.finalize(out, said.append, 'gone')\n    return out * 1\n"
+    )
+    f = tj.compile(module.f)
+    for count in range(1, 6):
+        f(x())
+        assert module.said == ["gone"] * count
+    assert any("weakref.finalize" in reason for reason in f.reasons)
+
+
+@pytest.mark.parametrize("name", ["derived", "computed", "named", "asked"])
+def test_methods_that_run_where_classes_are_made_or_asked(name) -> None:
+    def scenario(stage):
+        module = user_module(CLASSES)
+        f = stage.compile(getattr(module, name))
+        for _ in range(5):
+            stage.call(f, x())
+            stage.note("said", list(module.said))
+
+    agree(scenario)

@@ -11,7 +11,7 @@ import pytest
 import tracejit as tj
 from tracejit import nn
 from trap_objects import Thing, x
-from trap_tools import agree, check
+from trap_tools import agree, check, user_module
 
 
 def test_an_argument_that_is_a_tensor_of_the_state() -> None:
@@ -159,6 +159,36 @@ def test_a_full_cache_uses_its_places_again(size, asked) -> None:
         stage.note("scale", scaled(3)["scale"])
 
     assert agree(scenario).stats.compiled_calls >= 3
+
+
+CACHED = """
+import functools
+said = []
+
+@functools.lru_cache(maxsize={size}, typed={typed})
+def table(n):
+    said.append(n)
+    return tj.ones(n)
+
+def f(v, k=1):
+    return v * table(v.shape[0]) + table(k)[0]
+"""
+
+
+@pytest.mark.parametrize("size", [None, 8])
+@pytest.mark.parametrize("typed", [False, True])
+def test_a_cache_is_asked_for_sizes_and_numbers_that_vary(size, typed) -> None:
+    """A lone ``int`` is another key there than what stands for one."""
+
+    def scenario(stage):
+        module = user_module(CACHED.format(size=size, typed=typed))
+        f = stage.compile(module.f)
+        for i in range(12):
+            stage.call(f, tj.ones(3 + i % 2), k=1 + i % 3)
+            module.table(3).mul_(2.0)
+            stage.note("said", list(module.said))
+
+    agree(scenario)
 
 
 @pytest.mark.parametrize("size", [None, 8])

@@ -1,4 +1,4 @@
-"""State of random stories that asks which tensor an argument is, and results that are kept for later calls."""
+"""State of random stories that asks which tensor an argument is, results that are kept, and objects that are not."""
 
 from __future__ import annotations
 
@@ -61,10 +61,15 @@ def kept(k):
 @functools.cache
 def drawn():
     return tj.arange(float(N)) * keep.rate
+
+
+@functools.cache
+def sized(n):
+    return tj.full((N,), keep.rate * n)
 """,
     numbers=('kept(2)["rate"]', 'kept(3)["rate"]'),
     tests=('kept(2)["rate"] > 1',),
-    values=("{x} * drawn()", '{x} + kept(2)["rate"]'),
+    values=("{x} * drawn()", '{x} + kept(2)["rate"]', "{x} * sized(len(rows({x})))"),
     changes=(
         "keep.rate = 0.75",
         "keep.rate = 0.25",
@@ -73,5 +78,53 @@ def drawn():
         'first = kept(4)["rate"]',
         "drawn.cache_clear()",
         "drawn().mul_(0.5)",
+        "sized(3).mul_(0.5)",
+        "sized.cache_clear()",
+    ),
+)
+#: What runs without being called by name: where objects go, and where classes are made.
+UNNAMED = Feature(
+    "unnamed",
+    """
+ends = []
+kinds = []
+
+
+class Going:
+    def __init__(self, v):
+        self.v = v
+
+    def __del__(self):
+        ends.append(len(ends))
+
+
+class Root:
+    def __init_subclass__(cls, gain=0.5):
+        cls.gain = gain
+        kinds.append(cls.__name__)
+""",
+    tests=("len(kinds) % 2",),
+    values=("Going({x}).v * 0.5",),
+    changes=(
+        "ends.clear()",
+        "kinds.clear()",
+        "Going.__del__ = lambda self: ends.append('gone')",
+        "Root.__init_subclass__ = classmethod(lambda cls, gain=0.5: setattr(cls, 'gain', 0.75))",
+    ),
+    statements=templates(
+        """
+{z} = Going({x} * {n})
+{t} = {z}.v + {y}
+del {z}
+
+{z} = Going({x})
+if {q}:
+    {z} = None
+{t} = {x} * len(ends[:2])
+
+class {z}(Root, gain={n}):
+    pass
+{t} = {x} * {z}.gain
+"""
     ),
 )

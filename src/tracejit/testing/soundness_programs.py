@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from .choices import Choices
 from .soundness_gradients import OWN
-from .soundness_identity import KEPT, KNOWN
+from .soundness_identity import KEPT, KNOWN, UNNAMED
 from .soundness_modules import net
 from .soundness_python import PARTS
 from .soundness_statements import Body, indented
@@ -49,6 +49,7 @@ _FEATURES = (
     KEPT,
     RULE,
     LOGS,
+    UNNAMED,
 )
 
 _DTYPES = ("float32", "float32", "float32", "float32", "float64")

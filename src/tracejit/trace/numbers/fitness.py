@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import gc
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from types import BuiltinMethodType, CellType, CodeType, FunctionType, MethodType, MethodWrapperType
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from ...extents import Extent
 from ...varying import plain
 from ..recording.transparent import attributes_of, is_transparent
 from ..state.checks import Check, Read
@@ -69,18 +68,18 @@ def plain_state(checks: Iterable[Check]) -> None:
             own.update({key: x for key, x in found.items() if x is not own[key]})
 
 
-def check_error(error: Exception, recorder: Recorder, wide: bool = False) -> None:
-    """Raise :class:`UnfitError` for an error that only true numbers would have avoided, if nothing was done yet.
+def check_error(error: Exception, recorder: Recorder, unchanged: Callable[[], bool]) -> None:
+    """Raise :class:`UnfitError` for an error that only true numbers may have avoided, if nothing was done yet.
 
-    ``wide``: extents of the arguments are sizes, and Python state is as before. Any other error is the user's, and so
-    are the numbers in it.
+    Code in C that takes nothing else says so in words of its own. ``unchanged``: Python state is as before. Any other
+    error is the user's, and so are the numbers in it.
     """
-    misfit = "VaryingFloat" in str(error) or "VaryingInt" in str(error)
-    misfit |= wide and Extent.__name__ in str(error)
-    if misfit and isinstance(error, TypeError) and not recorder.has_effects:
+    if not recorder.showed_sizes_or_numbers:
+        return
+    nothing_done = isinstance(error, TypeError) and not recorder.has_effects
+    if nothing_done and recorder.failure is None and unchanged():
         raise UnfitError(f"numbers are constants here ({error})") from None
-    if recorder.showed_sizes_or_numbers:
-        _plain_error(error)
+    _plain_error(error)
 
 
 def _plain_error(error: BaseException) -> None:

@@ -12,6 +12,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from types import CodeType
 from typing import Any
 
@@ -28,9 +29,11 @@ from ...varying import (
 from ..state.checks import Cell, Check, Item, Read
 from ..state.other_threads import codes_of, others_compute, others_run
 from ..state.reads import only_called
+from ..state.special import CACHES
 from ..state.state import StateGuard
 from ..state.values import MISSING
 from .places import Place
+from .plain_parts import plain_parts
 
 
 @contextmanager
@@ -63,9 +66,11 @@ def _replace(check: Any, codes: Sequence[CodeType], undo: list[Callable[[], None
 
 
 def _builtin(check: Item) -> Any:
-    """What stands in for a built-in function that a name of a module leads to, or None."""
+    """What stands in for a function written in C that a name of a module leads to, or None."""
     if check.expected is MISSING:
         return _BUILTINS.get(check.key)
+    if isinstance(check.expected, CACHES):
+        return partial(_remembered, check.expected)
     # Of the others a number that varies hears what they ask.
     return _type if check.expected is type and check.holder is not vars(builtins) else None
 
@@ -152,6 +157,19 @@ def _type(*given: Any, **named: Any) -> Any:
         )  # a class is of the module that makes it
         given = (*given[:2], {**given[2], "__module__": module})
     return type(*given, **named)
+
+
+def _remembered(cache: Any, /, *given: Any, **named: Any) -> Any:
+    """What a function with a cache gives for the numbers that these stand for: it knows a lone ``int`` by its type."""
+    return cache(*map(_settled, given), **{key: _settled(x) for key, x in named.items()})
+
+
+def _settled(x: Any) -> Any:
+    """A varying number or size as the constant that it is from here on."""
+    found = plain_parts(x)
+    if found is not x:
+        hash(x)  # which says so
+    return found
 
 
 _BUILTINS = {"float": _float, "int": _int, "len": _len, "type": _type}

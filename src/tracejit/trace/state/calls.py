@@ -149,15 +149,15 @@ class Listener:
         return isinstance(owner, ContextVar) and id(owner) in self.reached
 
     def _by_finalizer(self, frame: FrameType | None) -> bool:
-        """Did garbage collection call this: ``__del__``, a callback, or the end of a generator that was given up?"""
+        """Did garbage collection call this: ``__del__``, a callback, or the end of a generator that was given up?
+
+        Not what runs when objects go that the function can make: it is of its doing, and has a guard.
+        """
         callbacks = [getattr(callback, "__code__", None) for callback in gc.callbacks]
         while frame is not None and frame.f_code is not self.base:
             code = frame.f_code
-            if (
-                code.co_name == "__del__"
-                or code in callbacks
-                or (id(code) not in self.known and _goes_on(frame))
-            ):
+            unknown = id(code) not in self.known
+            if code in callbacks or (unknown and (code.co_name == "__del__" or _goes_on(frame))):
                 return True
             frame = frame.f_back
         return False

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 #: Special methods that a recorded run does not use, or only where the code mentions one of these words.
 _RARE: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("__del__", "__init_subclass__", "__set_name__", "__sizeof__"), ()),
-    **dict.fromkeys(("__class_getitem__", "__annotate__", "__annotate_func__"), ()),
+    **dict.fromkeys(("__annotate__", "__annotate_func__"), ()),
+    "__sizeof__": ("getsizeof",),
+    **dict.fromkeys(("__init_subclass__", "__set_name__"), reads.MAKING_CLASSES),
     **dict.fromkeys(("__repr__", "__str__", "__format__"), ("str", "repr", "format", "print")),
     **dict.fromkeys(("__copy__", "__deepcopy__"), ("copy", "deepcopy", "replace")),
     **dict.fromkeys(
@@ -29,7 +30,8 @@ _RARE: dict[str, tuple[str, ...]] = {
     "__dir__": ("dir",),
 }
 _TEXTS = frozenset({"__repr__", "__str__", "__format__"})
-_CONSTRUCTION = frozenset({"__init__", "__new__", "__post_init__"})
+#: Those that run only where the code has the class itself: it makes instances and lets them go, or asks for an item.
+_CONSTRUCTION = frozenset({"__init__", "__new__", "__post_init__", "__del__", "__class_getitem__"})
 #: Bookkeeping every class has; not state.
 _META = frozenset(
     {

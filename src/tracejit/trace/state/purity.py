@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
+from weakref import finalize
 
 from . import reads
 from .package import asking_functions, asking_names
@@ -110,6 +111,10 @@ def _judge(function: Any, cls: type | None) -> str | None:
 def outside_function(code: CodeType, namespace: dict[str, Any]) -> str | None:
     """The same for a Python function of the standard library."""
     home = str(namespace.get("__name__", ""))
+    if home == finalize.__module__ and code is finalize.__init__.__code__:
+        return (
+            f"{home}.{finalize.__qualname__}"  # what it has called later is left out of a recording
+        )
     if home.partition(".")[0] in _PURE_PYTHON or reads.is_numeric(home):
         return None
     if home == "os" and code.co_qualname in _ENVIRONMENT:
@@ -137,6 +142,8 @@ def is_suspect(value: Any) -> bool:
     """Can a function, class, module or object of a library do more than compute?"""
     if isinstance(value, BuiltinFunctionType):
         return outside_builtin(value) is not None
+    if value is finalize:
+        return True
     if isinstance(value, ModuleType):
         name = value.__name__
     elif isinstance(value, FunctionType):

@@ -25,6 +25,8 @@ _ATTRIBUTE = frozenset(
 )
 _NAMING = _GLOBAL_OR_CLASS | _ATTRIBUTE
 _SETTING = frozenset({"STORE_ATTR", "STORE_GLOBAL"})
+#: Names of what makes classes; the first is that of the function behind a ``class`` statement.
+MAKING_CLASSES = ("__build_class__", "type", "new_class", "make_dataclass")
 _BY_NAME = frozenset({"getattr", "hasattr", "setattr", "delattr"})
 _WHOLE = frozenset(
     {
@@ -137,6 +139,8 @@ def reads_of(code: CodeType) -> Reads:
             named["imports"].add(name)
     everything = bool(_WHOLE & (named["globals"] | named["attributes"])) or _computed(code)
     operations = {operation for operation, _ in instructions}
+    if "LOAD_BUILD_CLASS" in operations:
+        named["globals"].add(MAKING_CLASSES[0])
     asking = not _ASKING.isdisjoint(named["globals"]) or "PUSH_EXC_INFO" in operations
     texts = not _TEXT.isdisjoint(operations)
     around = _AROUND & named["attributes"]
