@@ -217,6 +217,19 @@ def test_questions_to_the_core():
     assert parse(dtype=tj.float32, non_blocking=True) == (None, tj.float32, True, None)
 
 
+@pytest.mark.parametrize("name", tj._C._SCRIPTED)
+def test_classes_that_editors_import_from_the_core(name):
+    torch = pytest.importorskip("torch", reason="the oracle of this test is PyTorch")
+    ours, theirs = (getattr(lib._C, name) for lib in (tj, torch))
+    assert (ours.__name__, isinstance(ours, type)) == (theirs.__name__, isinstance(theirs, type))
+    assert not isinstance(None, ours)
+    with pytest.raises(TypeError):
+        ours()
+    if name not in ("Graph", "FunctionSchema"):
+        with pytest.raises(TypeError):
+            theirs()
+
+
 def test_shares_of_a_dataset_cover_it():
     Share = tj.utils.data.distributed.DistributedSampler
     shares = [Share(range(7), num_replicas=3, rank=r, seed=4) for r in range(3)]
