@@ -23,6 +23,7 @@ from .ops.table import FUNCTIONS
 from .scripting import unchanged
 from .utils import flat_buffers
 from .utils.data import loader
+from .utils.data.collate import pinned_batch
 
 __all__: list[str] = []
 
@@ -77,6 +78,7 @@ def _make_all() -> None:
         w.__name__: w for w in (loader._BaseDataLoaderIter, loader._SingleProcessDataLoaderIter)
     }
     make_module("utils.data.dataloader", utils.data, **walks)
+    make_module("utils.data._utils.pin_memory", pin_memory=pinned_batch)
     make_module("nn.utils.stateless", functional_call=functional_call)
     make_module("_utils", flat_buffers)
     make_module("return_types", return_types)

@@ -137,3 +137,8 @@ def test_a_walk_that_begins_in_its_middle(name, monkeypatch):
     assert [batch.tolist() for (batch,) in walk] == [[4, 5], [6]]
     assert walk._num_yielded == len(walk) == 4
     assert list(walk) == []
+
+
+def test_pinning_by_its_path():
+    pin = importlib.import_module("tracejit.utils.data._utils.pin_memory").pin_memory
+    assert pin({"text": "a", "counts": [1, 2.5]}, None) == {"text": "a", "counts": [1, 2.5]}
