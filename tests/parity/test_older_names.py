@@ -23,6 +23,7 @@ t.div(t.tensor([5.0, -5.0]), 2, rounding_mode="floor") ; t.ones(2, 3, 4).mH ; t.
 t.arange(6).as_strided_((2, 2), (3, 1)) ; t.arange(9.0).as_strided_((3,), (4,), 0).add_(1) ; isinstance(2, t.SymInt) ; isinstance(t.ones(2).shape[0], (t.SymInt, t.SymBool, t.SymFloat))
 isinstance(t.ones(1), t.FloatTensor) ; isinstance(t.ones(1), t.LongTensor) ; isinstance(t.ones(1), t.autograd.Variable) ; isinstance(1, t.FloatTensor) ; t.FloatTensor(np.ones((2, 3))) ; t.LongTensor(np.arange(3)) ; t.FloatTensor(np.int64(2)).zero_() ; t.ones(2).layout == t.strided
 isinstance(t.ones(1), t.cuda.FloatTensor) ; isinstance(t.arange(2), (t.LongTensor, t.cuda.LongTensor)) ; isinstance(t.ones(1), (t.cuda.ByteTensor, t.cuda.HalfTensor)) ; t.cuda.IntTensor.is_cuda ; t.ShortTensor.is_cuda
+t.arange(3).broadcast_to(2, 3) ; t.arange(3).broadcast_to((2, 3)) ; t.arange(3).broadcast_to(size=(2, 3)) ; t.arange(2).broadcast_to(3, -1) ; "bias=1" in repr(t.nn.LSTMCell(2, 3, bias=1))
 """  # noqa: E501
 
 
