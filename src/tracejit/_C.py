@@ -19,7 +19,7 @@ from .nn.tree import _wanted
 from .ops.mixin import Size
 from .random import Generator, default_generator
 from .scripting import is_tracing as _is_tracing
-from .settings import get_num_threads
+from .settings import get_num_threads, set_flush_denormal
 from .tensor import Tensor as TensorBase
 
 __all__ = [
@@ -35,9 +35,46 @@ __all__ = [
     "get_num_threads",
     "is_grad_enabled",
     "memory_format",
+    "set_flush_denormal",
 ]
 
 _TensorBase = TensorBase
+
+#: Classes of scripted programs. Nothing here makes one, but editors import such names by themselves.
+_SCRIPTED = (
+    *(
+        "AnyType",
+        "Argument",
+        "Block",
+        "BoolType",
+        "ClassType",
+        "Code",
+        "DictType",
+        "EnumType",
+        "FloatType",
+    ),
+    *(
+        "FunctionSchema",
+        "Graph",
+        "IntType",
+        "InterfaceType",
+        "ListType",
+        "Node",
+        "NoneType",
+        "NumberType",
+    ),
+    *("OptionalType", "StringType", "TensorType", "TupleType", "Type", "UnionType", "Use", "Value"),
+)
+
+
+class _Scripted:
+    """A part of a scripted program, of which there are none."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise TypeError(f"{type(self).__name__}: there are no scripted programs here")
+
+
+globals().update({name: type(name, (_Scripted,), {"__module__": __name__}) for name in _SCRIPTED})
 
 
 def _get_tracing_state() -> None:

@@ -169,6 +169,7 @@ from .settings import (
 )
 from .tensor import Tensor
 from .tensor import install_methods as _install
+from .tensor_kinds import GPU_KINDS as _GPU_KINDS
 from .tensor_kinds import KINDS as _KINDS
 from .tensor_make import as_tensor, asarray, tensor
 from .version import __version__
@@ -228,6 +229,7 @@ _PUBLISHED = {name: _as_called(target) for name, target in _ops.table.FUNCTIONS.
 _PUBLISHED |= _NATIVE_FORMS
 globals().update(_PUBLISHED)
 globals().update(_KINDS | _SPARSE | _COLLECTED)
+vars(cuda).update(_GPU_KINDS)
 _meet_libraries()
 _grow_old()
 _collection.as_before()

@@ -22,6 +22,8 @@ from .ops.functions import return_types
 from .ops.table import FUNCTIONS
 from .scripting import unchanged
 from .utils import flat_buffers
+from .utils.data import loader
+from .utils.data.collate import pinned_batch
 
 __all__: list[str] = []
 
@@ -70,8 +72,13 @@ def _make_all() -> None:
         make_module(f"amp.{name}", amp)
     for name in _OPTIMIZERS:
         make_module(f"optim.{name}", optim)
-    for name in ("dataloader", "_utils", "_utils.collate"):
+    for name in ("_utils", "_utils.collate"):
         make_module(f"utils.data.{name}", utils.data)
+    walks = {
+        w.__name__: w for w in (loader._BaseDataLoaderIter, loader._SingleProcessDataLoaderIter)
+    }
+    make_module("utils.data.dataloader", utils.data, **walks)
+    make_module("utils.data._utils.pin_memory", pin_memory=pinned_batch)
     make_module("nn.utils.stateless", functional_call=functional_call)
     make_module("_utils", flat_buffers)
     make_module("return_types", return_types)

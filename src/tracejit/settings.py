@@ -9,7 +9,7 @@ from .absent import cpu
 from .device import device, device_at, index_of, set_default
 from .errors import ArgumentError
 from .modes import MODES
-from .tensor_kinds import KINDS, TensorKind
+from .tensor_kinds import GPU_KINDS, KINDS, TensorKind
 
 __all__ = [
     "get_default_device",
@@ -95,17 +95,20 @@ def set_flush_denormal(mode: bool) -> bool:
 
 
 def set_default_tensor_type(t: Any) -> None:
-    """Let new tensors have the dtype of a kind of tensors: the class or its name.
+    """Let new tensors have the dtype of a kind of tensors, the class or its name, and be on a GPU if it says so.
 
-    Raises ``TypeError`` for what is no kind of floating-point tensors.
+    Raises ``TypeError`` for what is no kind of floating-point tensors, ``RuntimeError`` for a GPU that is not there.
 
     >>> import tracejit as tj
     >>> tj.set_default_tensor_type(tj.FloatTensor)
     >>> tj.set_default_tensor_type("tracejit.FloatTensor")
     """
-    kind = KINDS.get(t.rpartition(".")[2]) if isinstance(t, str) else t
+    kinds = GPU_KINDS if ".cuda." in str(t) else KINDS
+    kind = kinds.get(t.rpartition(".")[2]) if isinstance(t, str) else t
     if not isinstance(kind, TensorKind):
         raise ArgumentError(f"invalid type object: {t!r}")
+    if kind.is_cuda or get_default_device().type == "cuda":
+        set_default("cuda" if kind.is_cuda else None)
     dtypes.set_default_dtype(kind.dtype)
 
 

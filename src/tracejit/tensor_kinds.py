@@ -3,6 +3,11 @@
 >>> import tracejit as tj
 >>> tj.LongTensor([1, 2]), isinstance(tj.zeros(1), tj.FloatTensor)
 (tensor([1, 2]), True)
+
+Those of GPUs are found without one, too: programs ask whether a tensor is of either kind.
+
+>>> isinstance(tj.zeros(1), (tj.cuda.LongTensor, tj.cuda.FloatTensor))
+False
 """
 
 from __future__ import annotations
@@ -17,16 +22,20 @@ from .tensor_make import tensor
 
 
 class TensorKind(type):
-    """The class of these classes: a tensor is an instance of the one that has its dtype."""
+    """The class of these classes: a tensor is an instance of the one that has its dtype and its kind of device."""
 
     dtype: DType
+    is_cuda: bool
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, Tensor) and instance.dtype is cls.dtype and not instance.is_cuda
+        if not isinstance(instance, Tensor) or instance.dtype is not cls.dtype:
+            return False
+        return instance.is_cuda is cls.is_cuda
 
     def __call__(cls, *data: Any, device: Any = None) -> Tensor:
         """A tensor of the given sizes, or of the given values."""
-        return constructed(cls.dtype, data)
+        made = constructed(cls.dtype, data)
+        return made.cuda() if cls.is_cuda else made
 
 
 def constructed(dtype: DType, data: tuple[Any, ...]) -> Tensor:
@@ -61,10 +70,16 @@ def _is_size(value: Any) -> bool:
     return type(value).__name__ == "Size" and isinstance(value, tuple)
 
 
-def _kind(dtype: DType) -> TensorKind:
-    name = f"{dtype.title}Tensor"
-    words = f"Tensors of {dtype.name}: ``{name}(2, 3)`` has sizes, ``{name}([2, 3])`` values."
-    return TensorKind(name, (), {"dtype": dtype, "__doc__": words, "__module__": "tracejit"})
+def _kinds(is_cuda: bool) -> dict[str, TensorKind]:
+    """The kinds of a device by name."""
+    place, module = (" on a GPU", "tracejit.cuda") if is_cuda else ("", "tracejit")
+    found = {}
+    for dtype in dtypes.ALL:
+        name = f"{dtype.title}Tensor"
+        words = f"Tensors of {dtype.name}{place}: ``{name}(2, 3)`` has sizes, ``{name}([2, 3])`` values."
+        body = {"dtype": dtype, "is_cuda": is_cuda, "__doc__": words, "__module__": module}
+        found[name] = TensorKind(name, (), body)
+    return found
 
 
 class SparseKind:
@@ -111,5 +126,5 @@ class Variable(metaclass=_AnyKind):
     """
 
 
-#: All of them by name.
-KINDS = {dtype.tensor_name.split(".")[1]: _kind(dtype) for dtype in dtypes.ALL}
+#: All of them by name, those of the host and those of GPUs.
+KINDS, GPU_KINDS = _kinds(False), _kinds(True)

@@ -114,11 +114,47 @@ def test_what_remains_with_a_place_in_it_runs_eagerly() -> None:
         out.sum().backward()
         return out[first:]
 
-    for k in range(3):
+    for k in (0, 1, 2, 1, 0, 2, 0):
         out = step(tj.ones(3), k)
         (found,) = tj.autograd.grad(out.sum(), b)
         assert found.tolist() == [0.0] * k + [1.0] * (3 - k)
     assert "freed a part of the history" in str(step.explain())
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        lambda x: x[:, :2],
+        lambda x: x[0],
+        lambda x: x.chunk(2, dim=1)[1],
+        lambda x: x.flip(0),
+        lambda x: x.roll(1, 1),
+        lambda x: nn.functional.pad(x, (1, 2), value=0.5),
+        lambda x: tj.stack([x[2], x[0] + x[1]]),
+    ],
+    ids=["slice", "select", "chunk", "flip", "roll", "pad", "stack"],
+)
+def test_what_remains_are_parts(part: Any) -> None:
+    """Results that are cropped last, as those of networks on images are, leave a step compiled."""
+    w, b = tj.ones(4, requires_grad=True), tj.ones(4, requires_grad=True)
+
+    def step(x: Any) -> Any:
+        w.grad = b.grad = None
+        out = part(x * w + b)
+        out.square().sum().backward()
+        return out
+
+    run = tj.compile(step, strict=True)
+    for _ in range(4):
+        x = tj.randn(3, 4)
+        weights = tj.randn(*step(x).shape)
+        passed = [
+            (out.tolist(), later_passes((out * weights).sum(), [w, b])) for out in (step(x), run(x))
+        ]
+        assert passed[0] == passed[1]
+        assert isinstance(passed[0][1][0], str)
+        assert isinstance(passed[0][1][1], list)
+    assert run.stats.compiled_calls == 3
 
 
 def test_arguments_that_are_still_reached() -> None:

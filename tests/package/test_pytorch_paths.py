@@ -204,19 +204,6 @@ def test_gradients_of_a_group_of_one_process():
         dist.destroy_process_group()
 
 
-def test_questions_to_the_core():
-    core = tj._C
-    assert (core._is_tracing(), core._get_tracing_state()) == (False, None)
-    assert core._log_api_usage_once("x") is None
-    assert not core._jit_set_profiling_mode(True)
-    assert isinstance(tj.ones(1), core._TensorBase)
-    parse, cpu = core._nn._parse_to, tj.device("cpu")
-    assert parse("cpu") == (cpu, None, False, None)
-    assert parse(tj.ones(1).double(), True) == (cpu, tj.float64, True, None)
-    assert parse(tj.float16, memory_format=tj.channels_last)[1::2] == (tj.float16, tj.channels_last)
-    assert parse(dtype=tj.float32, non_blocking=True) == (None, tj.float32, True, None)
-
-
 def test_shares_of_a_dataset_cover_it():
     Share = tj.utils.data.distributed.DistributedSampler
     shares = [Share(range(7), num_replicas=3, rank=r, seed=4) for r in range(3)]

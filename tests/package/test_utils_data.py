@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections import namedtuple
 
 import numpy as np
@@ -111,3 +112,33 @@ def test_samplers():
 def test_options_that_exclude_each_other(options):
     with pytest.raises(ValueError):
         data.DataLoader([1], **options)
+
+
+@pytest.mark.parametrize("name", ["tracejit", "torch"])
+def test_a_walk_that_begins_in_its_middle(name, monkeypatch):
+    """Programs that save where they are in an epoch reach into the loader's iterators."""
+    lib = pytest.importorskip(name)
+    data = importlib.import_module(f"{name}.utils.data")
+    base = importlib.import_module(f"{name}.utils.data.dataloader")._BaseDataLoaderIter
+    before = base.__init__
+
+    def ahead(self, loader):
+        before(self, loader)
+        for _ in range(loader.skipped):
+            next(self._sampler_iter)
+            self._num_yielded += 1
+
+    monkeypatch.setattr(base, "__init__", ahead)
+    loader = data.DataLoader(data.TensorDataset(lib.arange(7)), batch_size=2)
+    loader.skipped = 2
+    walk = iter(loader)
+    assert isinstance(walk, base)
+    assert walk._num_yielded == 2
+    assert [batch.tolist() for (batch,) in walk] == [[4, 5], [6]]
+    assert walk._num_yielded == len(walk) == 4
+    assert list(walk) == []
+
+
+def test_pinning_by_its_path():
+    pin = importlib.import_module("tracejit.utils.data._utils.pin_memory").pin_memory
+    assert pin({"text": "a", "counts": [1, 2.5]}, None) == {"text": "a", "counts": [1, 2.5]}

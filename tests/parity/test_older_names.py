@@ -22,6 +22,8 @@ t.arange(6).split(split_size=4)[1] ; t.arange(5).tensor_split(sections=2)[0] ; t
 t.div(t.tensor([5.0, -5.0]), 2, rounding_mode="floor") ; t.ones(2, 3, 4).mH ; t.tensor([1.0]).is_nonzero() ; t.ones(2).is_cpu ; t.ones(2).is_same_size(t.zeros(2)) ; t.ones(1).is_sparse
 t.arange(6).as_strided_((2, 2), (3, 1)) ; t.arange(9.0).as_strided_((3,), (4,), 0).add_(1) ; isinstance(2, t.SymInt) ; isinstance(t.ones(2).shape[0], (t.SymInt, t.SymBool, t.SymFloat))
 isinstance(t.ones(1), t.FloatTensor) ; isinstance(t.ones(1), t.LongTensor) ; isinstance(t.ones(1), t.autograd.Variable) ; isinstance(1, t.FloatTensor) ; t.FloatTensor(np.ones((2, 3))) ; t.LongTensor(np.arange(3)) ; t.FloatTensor(np.int64(2)).zero_() ; t.ones(2).layout == t.strided
+isinstance(t.ones(1), t.cuda.FloatTensor) ; isinstance(t.arange(2), (t.LongTensor, t.cuda.LongTensor)) ; isinstance(t.ones(1), (t.cuda.ByteTensor, t.cuda.HalfTensor)) ; t.cuda.IntTensor.is_cuda ; t.ShortTensor.is_cuda
+t.arange(3).broadcast_to(2, 3) ; t.arange(3).broadcast_to((2, 3)) ; t.arange(3).broadcast_to(size=(2, 3)) ; t.arange(2).broadcast_to(3, -1) ; "bias=1" in repr(t.nn.LSTMCell(2, 3, bias=1))
 """  # noqa: E501
 
 
@@ -36,6 +38,20 @@ def test_values(code: str) -> None:
     close(ours, theirs)
     if theirs.is_contiguous():
         assert ours.is_contiguous()
+
+
+@pytest.mark.skipif(tj.cuda.is_available(), reason="about a GPU that is not there")
+def test_kinds_of_tensors_say_where_they_are() -> None:
+    """Without a GPU nothing is made of the kinds of GPUs, which names alone gave a tensor on the host for."""
+    for code in ('t.ones(1).type("torch.cuda.LongTensor")', "t.ones(1).type(t.cuda.LongTensor)"):
+        for t in (tj, torch):
+            with pytest.raises(RuntimeError):
+                eval(code, {"t": t})
+    kind = tj.cuda.FloatTensor
+    for ask, given in ((kind, 2), (tj.set_default_tensor_type, kind)):
+        with pytest.raises(RuntimeError, match="no GPU"):
+            ask(given)
+    assert tj.zeros(1).type() == "tracejit.FloatTensor"
 
 
 ERRORS = """

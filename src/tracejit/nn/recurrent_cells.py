@@ -56,7 +56,7 @@ class RNNCellBase(Module):
         nonlinearity = getattr(self, "nonlinearity", "tanh")
         return (
             f"{self.input_size}, {self.hidden_size}"
-            + ("" if self.bias else f", bias={self.bias}")
+            + ("" if self.bias is True else f", bias={self.bias}")
             + ("" if nonlinearity == "tanh" else f", nonlinearity={nonlinearity}")
         )
 

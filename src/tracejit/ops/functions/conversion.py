@@ -129,34 +129,37 @@ for _name, _dtype in {
 def type_method(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """``self`` in another dtype, given as one, as a tensor type or by its name; without one, the name of its type.
 
-    Raises ``TypeError`` for what is no dtype, ``ValueError`` for names and types of anything else.
+    Types of tensors say the device, too. Raises ``TypeError`` for what is no dtype, ``ValueError`` for names and types
+    of anything else, ``RuntimeError`` for a device that is not there.
 
     >>> import tracejit as tj
     >>> tj.ones(1).type(tj.int64), tj.ones(1).type(tj.LongTensor), tj.ones(1).type()
     (tensor([1]), tensor([1]), 'tracejit.FloatTensor')
     """
     if dtype is None:
-        return self.dtype.tensor_name
-    if isinstance(dtype, str):
+        package, name = self.dtype.tensor_name.split(".")
+        return f"{package}.cuda.{name}" if getattr(self, "is_cuda", False) else f"{package}.{name}"
+    kind, place = _meant_by(dtype)
+    return as_type(self if place is None else moved_to(self, place, non_blocking), kind)
+
+
+def _meant_by(kind: Any) -> tuple[DType, str | None]:
+    """The dtype given as such, or as a type of tensors, which has a device too; not even another tensor tells one."""
+    if isinstance(kind, DType):
+        return kind, None
+    if isinstance(kind, str):
         every = (*dtypes.ALL, *dtypes.COMPLEX, *dtypes.UNSIGNED, *dtypes.EIGHT_BITS)
         names = {d.tensor_name.split(".")[1]: d for d in every}
-        if dtype.split(".")[-1] not in names:
-            raise ValueError(f"invalid type: {dtype!r}")
-        return as_type(self, names[dtype.split(".")[-1]])
-    return as_type(self, _meant_by(dtype))
-
-
-def _meant_by(kind: Any) -> DType:
-    """The dtype that is given as such, or as a type of tensors; nothing else tells one, not even another tensor."""
-    if isinstance(kind, DType):
-        return kind
+        if kind.split(".")[-1] not in names:
+            raise ValueError(f"invalid type: {kind!r}")
+        return names[kind.split(".")[-1]], "cuda" if ".cuda." in kind else "cpu"
     if not isinstance(kind, type):
         raise TypeError("dtype must be a type, str, or dtype object")
     if issubclass(kind, OperatorMixin):
-        return dtypes.get_default_dtype()
+        return dtypes.get_default_dtype(), None
     found = getattr(kind, "dtype", None)
     if isinstance(found, DType):
-        return found
+        return found, "cuda" if getattr(kind, "is_cuda", False) else "cpu"
     raise ValueError(f"invalid type: {kind.__name__!r}")
 
 

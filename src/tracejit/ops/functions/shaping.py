@@ -312,14 +312,24 @@ def expand_as(self: Tensor, other: Tensor) -> Tensor:
     return m.expand(self, shape=shape_of(other))
 
 
-@function()
+@function(method="broadcast_to", namespace=False)
+def broadcast_to_method(self: Tensor, *sizes: Any, size: Any = None) -> Tensor:
+    """``self`` expanded to a size, given as one or as its extents.
+
+    >>> import tracejit as tj
+    >>> tj.tensor([1, 2]).broadcast_to(2, 2).shape
+    tracejit.Size([2, 2])
+    """
+    return expand(self, *(sizes if size is None else (size,)))
+
+
+@function(method=False)
 def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
     """``input`` expanded to ``size``.
 
     >>> import tracejit as tj
-    >>> tj.broadcast_to(tj.tensor([1, 2]), (2, 2))
-    tensor([[1, 2],
-            [1, 2]])
+    >>> tj.broadcast_to(tj.tensor([1, 2]), (2, 2)).tolist()
+    [[1, 2], [1, 2]]
     """
     return expand(input, tuple(size))
 

@@ -21,8 +21,6 @@ from ...types import TensorType
 from ..backward.freeing import led_to
 from ..sizes.found_sizes import has_extents
 
-#: Attributes for whose value a recording is made: others may be numbers that vary from call to call.
-_DECIDED = frozenset({"shape", "dims", "dim", "keepdim", "dtype"})
 #: Of how many steps a way to a leaf may be.
 _MOST_STEPS = 64
 
@@ -140,13 +138,15 @@ def open_steps(
 
 
 def _same_in_every_call(node: Node) -> bool:
-    """Does a step pass on what follows from the gradient alone, in each call of the recording?"""
+    """Does a step pass on what follows from the gradient alone, in each call of the recording?
+
+    It is made for its plain numbers (the place of a slice); sizes that the run tells are others in the next call.
+    """
     return (
         type(node) is OpNode
         and not (node.keeps or node.hooked)
         and all(isinstance(x, TensorType) for x in node.operands)
-        and node.attributes.keys() <= _DECIDED
-        and not has_extents([x.shape for x in (node.out_type, *node.operands)])
+        and not has_extents([node.attributes, *(x.shape for x in (node.out_type, *node.operands))])
     )
 
 

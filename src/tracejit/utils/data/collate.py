@@ -25,7 +25,7 @@ def default_convert(data: Any) -> Any:
     return _mapped(data, _converted)
 
 
-def pinned_batch(batch: Any) -> Any:
+def pinned_batch(batch: Any, device: Any = None) -> Any:
     """A structure with its tensors, and objects that know how, in pinned memory of the host.
 
     >>> import tracejit as tj

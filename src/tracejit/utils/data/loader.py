@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 from ...cuda.driver import is_available
@@ -122,32 +123,10 @@ class DataLoader:
         return SequentialSampler(self.dataset)
 
     def __iter__(self) -> Iterator[Any]:
-        one_by_one = isinstance(self.dataset, IterableDataset)
-        batches = self._from_iterable() if one_by_one else self._from_indices()
-        return map(pinned_batch, batches) if self.pin_memory and is_available() else batches
+        return self._get_iterator()
 
-    def _from_indices(self) -> Iterator[Any]:
-        if self.batch_sampler is None:
-            for index in self.sampler:
-                yield self.collate_fn(self.dataset[index])
-            return
-        many = getattr(self.dataset, "__getitems__", None)
-        for batch in self.batch_sampler:
-            samples = [self.dataset[i] for i in batch] if many is None else many(batch)
-            yield self.collate_fn(samples)
-
-    def _from_iterable(self) -> Iterator[Any]:
-        if self.batch_size is None:
-            yield from map(self.collate_fn, self.dataset)
-            return
-        batch: list[Any] = []
-        for sample in self.dataset:
-            batch.append(sample)
-            if len(batch) == self.batch_size:
-                yield self.collate_fn(batch)
-                batch = []
-        if batch and not self.drop_last:
-            yield self.collate_fn(batch)
+    def _get_iterator(self) -> Iterator[Any]:
+        return _SingleProcessDataLoaderIter(self)
 
     def __len__(self) -> int:
         if isinstance(self.dataset, IterableDataset):
@@ -164,3 +143,67 @@ class _Endless:
     def __iter__(self) -> Iterator[None]:
         while True:
             yield None
+
+
+class _BaseDataLoaderIter:
+    """One walk over a loader. Its names are PyTorch's: programs reach into walks, to begin one in its middle."""
+
+    def __init__(self, loader: DataLoader) -> None:
+        self._dataset = loader.dataset
+        self._collate_fn = loader.collate_fn
+        self._drop_last = loader.drop_last
+        self._num_workers = loader.num_workers
+        self._auto_collation = loader.batch_sampler is not None
+        self._index_sampler = loader.batch_sampler if self._auto_collation else loader.sampler
+        self._pin_memory = loader.pin_memory and is_available()
+        self._sampler_iter = iter(self._index_sampler)
+        self._num_yielded = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        data = self._next_data()
+        self._num_yielded += 1
+        return data
+
+    def __len__(self) -> int:
+        return len(self._index_sampler)
+
+    def _next_index(self) -> Any:
+        return next(self._sampler_iter)
+
+    def _next_data(self) -> Any:
+        raise NotImplementedError
+
+
+class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
+    """A walk in which the process that asks reads the samples."""
+
+    def __init__(self, loader: DataLoader) -> None:
+        super().__init__(loader)
+        one_by_one = isinstance(self._dataset, IterableDataset)
+        self._samples = iter(self._dataset) if one_by_one else None
+
+    def _next_data(self) -> Any:
+        index = self._next_index()
+        read = self._at if self._samples is None else self._following
+        data = self._collate_fn(read(index))
+        return pinned_batch(data) if self._pin_memory else data
+
+    def _at(self, index: Any) -> Any:
+        """The sample at ``index``, or those of a batch."""
+        if not self._auto_collation:
+            return self._dataset[index]
+        many = getattr(self._dataset, "__getitems__", None)
+        return [self._dataset[i] for i in index] if many is None else many(index)
+
+    def _following(self, index: Any) -> Any:
+        """The next sample, or as many as a batch has."""
+        assert self._samples is not None
+        if not self._auto_collation:
+            return next(self._samples)
+        found = list(islice(self._samples, len(index)))
+        if not found or (self._drop_last and len(found) < len(index)):
+            raise StopIteration
+        return found
