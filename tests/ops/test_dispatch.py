@@ -21,6 +21,10 @@ class Listener:
     def __getattr__(self, name):
         return lambda *args: self.calls.append((name, *args))
 
+    def guard(self, tensor, value):
+        self.calls.append(("guard", tensor, value))
+        return value
+
 
 @pytest.fixture
 def listener():
