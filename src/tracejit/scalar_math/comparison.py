@@ -40,6 +40,26 @@ def minimum_f64(x: f64, y: f64) -> f64:
     return select(x != x, x, select(x < y, x, y))
 
 
+def larger_f32(x: f32, y: f32) -> f32:
+    """The larger of x and y, neither of which is nan."""
+    return select(x > y, x, y)
+
+
+def larger_f64(x: f64, y: f64) -> f64:
+    """The larger of x and y, neither of which is nan."""
+    return select(x > y, x, y)
+
+
+def smaller_f32(x: f32, y: f32) -> f32:
+    """The smaller of x and y, neither of which is nan."""
+    return select(x < y, x, y)
+
+
+def smaller_f64(x: f64, y: f64) -> f64:
+    """The smaller of x and y, neither of which is nan."""
+    return select(x < y, x, y)
+
+
 def clamp_f32(x: f32, low: f32, high: f32) -> f32:
     """``minimum(maximum(x, low), high)``, with one look for nan at each operand."""
     last = select(low != low, low, high)

@@ -7,7 +7,7 @@ dear and needed by several stages are kept in a row of scratch memory. Rows of a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -164,10 +164,13 @@ class _Passes:
             if isinstance(value.op, Reduction) and writer.group.level[value] != COLUMN
         }
         if self.points is None:
-            inner = writer.open_loops(writer.nest.reduced, indent)
-            scope: Scope = {}
-            self._exchange(scope, needed, inner)
-            self._point(targets, accumulators, scope, inner)
+            of_rows = [v for v in accumulators if v not in finals]
+            watched = watched_extremes(of_rows)
+            self._loop(targets, needed, accumulators, indent, watched)
+            for total in dict.fromkeys(watched.values()):
+                self._look_again(
+                    [v for v in watched if watched[v] is total], total, needed, accumulators, indent
+                )
         for point in self.points or ():
             writer.variables.update(point.places)
             self._point(targets, accumulators, point.scope, indent)
@@ -177,8 +180,42 @@ class _Passes:
             if value not in finals:
                 self.row[value] = finished(writer, value, name, indent)
 
+    def _loop(
+        self,
+        targets: Sequence[Value],
+        needed: set[Value],
+        accumulators: Scope,
+        indent: int,
+        watched: Container[Value] = (),
+    ) -> None:
+        """All elements of the row."""
+        inner = self.writer.open_loops(self.writer.nest.reduced, indent)
+        scope: Scope = {}
+        self._exchange(scope, needed, inner)
+        self._point(targets, accumulators, scope, inner, watched)
+
+    def _look_again(
+        self,
+        extremes: Sequence[Value],
+        total: Value,
+        needed: set[Value],
+        accumulators: Scope,
+        indent: int,
+    ) -> None:
+        """Extremes of a row that were found as if there were no nan, which a sum of the same elements tells."""
+        text, found = self.writer.text, accumulators[total]
+        text.add(indent, f"if {found} != {found}:")
+        for value in extremes:
+            text.add(indent + 1, f"{accumulators[value]} = {scalar.combine_of(value).identity}")
+        self._loop(extremes, needed, accumulators, indent + 1)
+
     def _point(
-        self, targets: Sequence[Value], accumulators: Scope, scope: Scope, indent: int
+        self,
+        targets: Sequence[Value],
+        accumulators: Scope,
+        scope: Scope,
+        indent: int,
+        watched: Container[Value] = (),
     ) -> None:
         writer = self.writer
         for value in targets:
@@ -189,7 +226,7 @@ class _Passes:
             elif writer.group.level[value] == COLUMN:
                 self._fold(value, text, indent)
             elif self.points is None or value in self.finals:
-                update(writer, value, accumulators[value], text, indent)
+                update(writer, value, accumulators[value], text, indent, value in watched)
             else:  # loops over rows are cut anywhere: their sums must not depend on where
                 combine = scalar.combine_of(value)
                 element = scalar.convert(text, source.spec.dtype, combine.dtype)
@@ -246,12 +283,35 @@ def flat_index(writer: Writer) -> str:
     return index
 
 
-def update(writer: Writer, value: Value, accumulator: str, text: str, indent: int) -> None:
-    """Fold one element into an accumulator."""
+def update(
+    writer: Writer, value: Value, accumulator: str, text: str, indent: int, watched: bool = False
+) -> None:
+    """Fold one element into an accumulator; an extreme that is ``watched`` as if there were no nan."""
     source = value.value_operands[0].spec.dtype
     combine = scalar.combine_of(value)
     element = scalar.convert(text, source, combine.dtype)
-    writer.text.add(indent, combine.update.format(acc=accumulator, x=element))
+    step = combine.update
+    if watched:
+        step = step.replace("maximum_", "larger_").replace("minimum_", "smaller_")
+    writer.text.add(indent, step.format(acc=accumulator, x=element))
+
+
+def watched_extremes(values: Sequence[Value]) -> dict[Value, Value]:
+    """The extremes of floating-point numbers beside which the same numbers are added up, with that sum.
+
+    It is nan if one of them is, and tells of it for nothing.
+    """
+    kinds = {v: v.op.combine for v in values if isinstance(v.op, Reduction)}
+    sums = {v.value_operands[0]: v for v, kind in kinds.items() if kind == "sum"}
+    found: dict[Value, Value] = {}
+    for value, kind in kinds.items():
+        source = value.value_operands[0]
+        total = sums.get(source)
+        if total is None or kind not in ("max", "min") or not source.spec.dtype.is_floating_point:
+            continue
+        if scalar.combine_of(value).dtype is scalar.combine_of(total).dtype:
+            found[value] = total
+    return found
 
 
 def fold_point(writer: Writer, accumulators: Scope, indent: int) -> None:

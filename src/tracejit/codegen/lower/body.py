@@ -32,7 +32,7 @@ NEUTRAL = {
 _OF_LANES = ("lanes", "table")
 _MANY = ("address", "stepped", "place")
 _IDEMPOTENT = ("and", "or")
-_EXTREME = re.compile(r"(llvm|tj)\.(maximum|minimum)[._]\w+")
+_EXTREME = re.compile(r"(llvm|tj)\.(maximum|minimum|maxnum|minnum)[._]\w+")
 #: Instructions of a body that takes less time than it takes to wait for what was just stored.
 _SHORT = 16
 

@@ -162,7 +162,7 @@ class CarriedLanes(VectorPrinter):
 def _without_nan(carried: Carried) -> Carried:
     """The fold for lanes none of which is NaN, where that is a shorter one."""
     fold = carried.fold
-    if not fold.callee.startswith("llvm.m"):
+    if not fold.callee.startswith(("llvm.maximum", "llvm.minimum")):
         return carried
     callee = fold.callee.replace("maximum", "maxnum").replace("minimum", "minnum")
     return replace(carried, fold=replace(fold, callee=callee, flags="nnan nsz "))

@@ -48,7 +48,7 @@ _SELECT = re.compile(r"i1 (\S+), (\S+) (\S+), \S+ (\S+)")
 _CAST = re.compile(r"(\S+) (\S+) to (\S+)")
 _LOAD = re.compile(r"(\S+), ptr (%\S+)")
 _ADDRESS = re.compile(r"inbounds (\S+), ptr (\S+), i64 (\S+)")
-_CALL = re.compile(r"((?:nsz )?)(\S+) @([\w.]+)\((.*)\)")
+_CALL = re.compile(r"((?:nnan )?(?:nsz )?)(\S+) @([\w.]+)\((.*)\)")
 _HEAD = re.compile(r"define internal (\S+) @\S+\((.*)\) ")
 _NAME = re.compile(r"%[\w.]+")
 

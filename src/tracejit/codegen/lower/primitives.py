@@ -133,7 +133,12 @@ SUBSTITUTES: dict[str, str] = {
 # which of two equal zeros is kept, and the order of a reduction is free anyway. That it is free saves half of the
 # instructions on x86.
 REDUCTIONS: dict[str, Primitive] = {
-    f"{name}_{scalar.name}": _intrinsic(f"{name}_{scalar.name}", name, scalar, 2, "nsz ")
-    for name in ("maximum", "minimum")
+    f"{name}_{scalar.name}": _intrinsic(f"{name}_{scalar.name}", intrinsic, scalar, 2, flags)
+    for name, intrinsic, flags in (
+        ("maximum", "maximum", "nsz "),
+        ("minimum", "minimum", "nsz "),
+        ("larger", "maxnum", "nnan nsz "),
+        ("smaller", "minnum", "nnan nsz "),
+    )
     for scalar in (F32, F64)
 }
