@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -228,20 +230,25 @@ def test_it_takes_work_before_a_loop_is_compiled(monkeypatch):
 
 
 def test_interrupts_end_a_loop_that_would_not_end(finished):
-    import signal
-    import threading
-
     def endless(x):
         while (x > 0).all():
             x = x * 1.0
         return x
 
-    timer = threading.Timer(0.5, signal.raise_signal, [signal.SIGINT])
-    compiled = tj.compile(endless)
-    timer.start()
+    ended = threading.Event()
+
+    def interrupt():
+        while not ended.wait(0.5):  # one that comes while a callback runs is lost
+            signal.raise_signal(signal.SIGINT)
+
+    compiled, other = tj.compile(endless), threading.Thread(target=interrupt)
+    other.start()
     with pytest.raises(KeyboardInterrupt):
-        compiled(tj.ones(4))
-    timer.join()
+        try:
+            compiled(tj.ones(4))
+        finally:
+            ended.set()
+    other.join()
     assert finished == []  # it did not come to its end
 
 
