@@ -126,6 +126,18 @@ def test_later_calls_are_compiled(finished):
     assert any("until=" in str(graph) for graph in compiled.graphs)
 
 
+def test_numbers_of_rounds_before_are_left_to_python(finished):
+    def f(x):
+        size = x.max()
+        while True:
+            before, x = size, x / 2
+            size = x.max()
+            if before.item() < 1:
+                return x
+
+    _same(f, 60, finished, times=0)
+
+
 def test_whoever_holds_a_tensor_of_a_round_keeps_it(finished):
     def f(x):
         last = [x]

@@ -62,7 +62,11 @@ _FEWEST = 4
 class Rest:
     """Decides when the rest of a loop is compiled, and has it run."""
 
-    def __init__(self) -> None:
+    def __init__(self, events: Sequence[Event]) -> None:
+        """``events`` are those of a round."""
+        made = [e.out for e in events if isinstance(e, Ran)]
+        made += [e.new for e in events if isinstance(e, Wrote)]
+        self.each = _PER_ROUND + sum(_PER_OP + _PER_BYTE * x.spec.nbytes for x in made)
         self.due: float | None = LEAST  # the work after which it is tried next; None: never again
         #: Whose number Python asks for, which it only compares: the tensor of the known round.
         self.asked: Tensor | None = None
@@ -75,10 +79,13 @@ class Rest:
         """
         if self.due is None or MODES.deferral is None or are_deterministic_algorithms_enabled():
             return False
-        made = [e.out for e in settled.round if isinstance(e, Ran)]
-        made += [e.new for e in settled.round if isinstance(e, Wrote)]
-        spent = _PER_ROUND + sum(_PER_OP + _PER_BYTE * x.spec.nbytes for x in made)
-        return bool(spent * settled.count >= self.due)
+        return bool(self.each * settled.count >= self.due)
+
+    def asks(self, known: Tensor | None, value: Any) -> None:
+        """Python asks for a number, which it only compares; no tensor is ``known`` for one that no round makes."""
+        self.asked, self.answer = known, value
+        if known is None:
+            self.due = None
 
     def run(self, settled: Settled, before: Visit, most: int) -> Visit | None:
         """Run what is left, ``most`` rounds at most: the visit after the last one, None where nothing was done.

@@ -129,9 +129,9 @@ class Settled:
         self.begin, self.visit = rounds.visits[-2:]
         self.pairs = relation.pairs
         self.carried = carried
-        self.rest = Rest()
         #: What happened in the round that all others are compared with.
         self.round: Sequence[Event] = rounds.events[self.begin.at + 1 : self.visit.at]
+        self.rest = Rest(self.round)
         self.texts = [repr(e.attributes) if isinstance(e, Ran) else "" for e in self.round]
         self.live = True
         self.count = 0  # rounds that were left out
@@ -195,8 +195,7 @@ class Settled:
         """What Python gets that asked for the number in a tensor: as such, if that is only compared."""
         known = self.live and type(value) in (int, float)
         made = (e.out for e in self.round if isinstance(e, Ran))
-        self.rest.asked = next((x for x in made if self.has(x, tensor)), None)
-        self.rest.answer = value
+        self.rest.asks(next((x for x in made if self.has(x, tensor)), None), value)
         if known and NumbersInside.compared(self, tensor, value):  # type: ignore[arg-type]
             return self.rest.answer
         self.end()
