@@ -47,7 +47,7 @@ PROGRAMS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "gather_sorted": lambda w, i, x: x.gather(1, x.argsort(1)),
     "gather_part": lambda w, i, x: w.gather(1, i[:3, None].expand(3, 2) % w.shape[1]),
     "gather_inside_a_row": lambda w, i, x: F.cross_entropy(x, i % x.shape[1]),
-    "small_positions": lambda w, i, x: w[(i % 100).to(tj.int8)] + x,
+    "small_positions": lambda w, i, x: w[(i % 100).to(tj.int32)] + x,
     "penalty": penalty,
     "attention": attention,
 }
