@@ -72,7 +72,12 @@ def _primitives() -> dict[str, Any]:
 
         return numba.njit(turned)
 
+    @numba.njit  # type: ignore[untyped-decorator, unused-ignore]
+    def columns(start: Any, stop: Any, expected: Any) -> Any:
+        return range(start, stop)
+
     names: dict[str, Any] = {"select": select, "two_over_pi_word": two_over_pi_word}
+    names["columns"] = columns
     names |= {"turn_8": turn(8), "turn_16": turn(16)}
     names |= {"inf": math.inf, "nan": math.nan, **_bit_casts()}
     names |= {"fma_f32": _fused(numba.float32), "fma_f64": _fused(numba.float64)}

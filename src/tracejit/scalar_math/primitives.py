@@ -207,3 +207,8 @@ NAMES: tuple[str, ...] = (
     "turn_8",
     "turn_16",
 )
+
+
+def columns(start: i64, stop: i64, expected: i64) -> Any:
+    """The columns from ``start`` to ``stop``, which are folded side by side; about so many are ``expected``."""
+    return range(start, stop)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ... import config
+from ... import config, dtypes
+from ...extents import hint
 from ...ir.graph import Value
 from ...ops.table import Reduction
 from ...passes.fusion.groups import FULL, ROW, is_random
@@ -19,7 +20,7 @@ from .. import scalar
 from ..kernel import Function, Scratch
 from ..nest import is_one
 from .cpu import Scope, Writer, describe, describe_domain
-from .rows import finished, fold_into, fold_point, step_in_order
+from .rows import finished, fold_into, fold_point, start, step_in_order
 from .short_rows import short_ends
 
 #: Columns per tile: partial results of a tile stay in the first-level cache.
@@ -28,10 +29,14 @@ TILE = 1024
 BLOCK_ELEMENTS = 1 << 14
 #: Blocks are as long as leaves so many to share, up to so many rows: each writes partial results that are read again.
 MANY_TILES, LONGEST = 64, 256
-#: Columns that several narrow rows are to fill.
+#: Columns that several narrow rows are to fill, and that registers hold the results of.
 WIDE = 128
+#: Registers are made ready for a multiple of so many columns, so that kernels differ little.
+REGISTER_STEP = 32
 #: Rows that are folded into the partial results at a time, where few values are computed.
 ROWS, SHORT = 4, 6
+#: What vector code of columns reads and folds.
+_WHOLE = frozenset((dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64))
 
 
 class Columns:
@@ -53,10 +58,12 @@ class Columns:
         self.block_rows = largest(largest(1, BLOCK_ELEMENTS // largest(1, work)), long)
         self.blocks = largest(1, -(-self.rows // self.block_rows))
         self.folds = self._goes_on()
-        # Fewer than ROWS of them would be no better than ROWS one after the other.
-        lanes = WIDE // largest(1, self.columns) // ROWS * ROWS
-        self.lanes = largest(1, lanes) if self.folds else 1
         self.reductions = [v for v in writer.group.values if isinstance(v.op, Reduction)]
+        self.in_registers = self._fits_in_registers()
+        lanes = WIDE // largest(1, self.columns)
+        if not self.in_registers:  # fewer would be no better than ROWS one after the other
+            lanes = lanes // ROWS * ROWS
+        self.lanes = largest(1, lanes) if self.folds else 1
 
     def _goes_on(self) -> bool:
         """Does every row begin where the one before it ends, in all that is walked?"""
@@ -70,6 +77,22 @@ class Columns:
             (is_zero(row) and is_zero(step)) or (is_one(step) and bool(row == self.columns))
             for row, step in ends
         )
+
+    def _fits_in_registers(self) -> bool:
+        """Are columns few by now, and little is done with them? More of them are folded in memory by the same text."""
+        group, nest = self.writer.group, self.writer.nest
+        if hint(self.columns) > WIDE or len(nest.reduced) != 1:
+            return False
+        full = [v for v in group.values if group.level[v] == FULL]
+        if len(full) > SHORT or group.tables or any(map(is_random, group.values)):
+            return False
+        accesses = [*nest.reads.items(), *((v, nest.writes[v]) for v in full if v in nest.writes)]
+        beside = all(
+            is_one(a.strides[self.inner]) or is_zero(a.strides[self.inner]) for _, a in accesses
+        )
+        kinds = {v.spec.dtype for v in (*full, *nest.reads)}
+        kinds |= {scalar.combine_of(v).dtype for v in self.reductions}
+        return beside and kinds <= _WHOLE and not any(map(scalar.is_expensive, full))
 
     def ends(self) -> list[dict[int, str]] | None:
         """The places of columns that are so few that they are printed apart; None where they are not."""
@@ -158,33 +181,13 @@ def _write_partials(writer: Writer, columns: Columns) -> Function:
         lanes, wide = writer.number("lanes", columns.lanes), "wide"
         text.add(2, f"base = base * {lanes}")
         text.add(2, f"wide = start + (stop - start) * {lanes}")
-    cells = columns.cells(f"base + i{inner}")
-    text.add(2, f"for i{inner} in range(start, {wide}):")
-    for value, cell in cells.items():
-        combine = scalar.combine_of(value)
-        identity = scalar.store(combine.identity, combine.dtype)
-        text.add(3, f"{cell} = {identity}", describe(value))
-    rest = "first"
-    if columns.folds:
-        rest = "narrow"
-        text.add(2, f"{rest} = select({lanes} > 1, last - (last - first) % {lanes}, first)")
-        text.add(2, f"for i{first_axis} in range(first, {rest}, {lanes}):")
-        text.add(3, f"for i{inner} in range(start, wide):")
-        _points_of_rows(writer, cells, [f"i{first_axis}"], 4)
-    each = sum(level == FULL for level in writer.group.level.values())
-    if len(nest.reduced) == 1 and each <= SHORT:
-        text.add(2, f"several = last - (last - {rest}) % {ROWS}")
-        text.add(2, f"for i{first_axis} in range({rest}, several, {ROWS}):")
-        rows = [f"i{first_axis}"] + [f"i{first_axis}_{n}" for n in range(1, ROWS)]
-        for number, row in enumerate(rows[1:], 1):
-            text.add(3, f"{row} = i{first_axis} + {number}")
-        text.add(3, f"for i{inner} in range(start, stop):")
-        _points_of_rows(writer, cells, rows, 4)
-        rest = "several"
+    rest = (_fold_in_registers if columns.in_registers else _fold_in_memory)(
+        writer, columns, wide, lanes
+    )
     text.add(2, f"for i{first_axis} in range({rest}, last):")
     indent = writer.open_loops(nest.reduced[1:], 3)
     text.add(indent, f"for i{inner} in range(start, stop):")
-    _points_of_rows(writer, cells, [f"i{first_axis}"], indent + 1)
+    _points_of_rows(writer, columns, [f"i{first_axis}"], indent + 1)
     if columns.folds:
         text.add(2, f"for lane in range(1, {lanes}):")
         text.add(3, f"later = base + lane * {writer.extent(inner)}")
@@ -194,11 +197,55 @@ def _write_partials(writer: Writer, columns: Columns) -> Function:
     return writer.finish(extent, columns.grain, writer.name, doc)
 
 
-def _points_of_rows(
-    writer: Writer, cells: dict[Value, str], rows: Sequence[str], indent: int
-) -> None:
+def _fold_in_registers(writer: Writer, columns: Columns, wide: str, lanes: str) -> str:
+    """Rows with results in registers, if those are enough; the first row that is left."""
+    text, inner, axis = writer.text, columns.inner, writer.nest.reduced[0]
+    text.add(2, f"narrow = last - (last - first) % {lanes}" if columns.folds else "narrow = last")
+    text.add(2, f"narrow = select({wide} - start > {WIDE}, first, narrow)")
+    expected = hint(columns.columns) * hint(columns.lanes)
+    expected = -(-expected // REGISTER_STEP) * REGISTER_STEP
+    text.add(2, f"for i{inner} in columns(start, {wide}, {expected}):")
+    accumulators = {value: start(writer, value, 3) for value in columns.reductions}
+    text.add(3, f"for i{axis} in range(first, narrow, {lanes}):")
+    writer.variables |= {inner: f"i{inner}", axis: f"i{axis}"}
+    fold_point(writer, accumulators, 4)
+    del writer.variables[axis], writer.variables[inner]
+    for value, cell in columns.cells(f"base + i{inner}").items():
+        text.add(3, f"{cell} = {accumulators[value]}")
+    return "narrow"
+
+
+def _fold_in_memory(writer: Writer, columns: Columns, wide: str, lanes: str) -> str:
+    """Several rows at a time with results in memory: narrow ones as a wide one, then others; the first that is left."""
+    text, inner, axis, rest = writer.text, columns.inner, writer.nest.reduced[0], "first"
+    text.add(2, f"for i{inner} in range(start, {wide}):")
+    for value, cell in columns.cells(f"base + i{inner}").items():
+        combine = scalar.combine_of(value)
+        identity = scalar.store(combine.identity, combine.dtype)
+        text.add(3, f"{cell} = {identity}", describe(value))
+    if columns.folds:
+        rest = "narrow"
+        text.add(2, f"{rest} = select({lanes} > 1, last - (last - first) % {lanes}, first)")
+        text.add(2, f"for i{axis} in range(first, {rest}, {lanes}):")
+        text.add(3, f"for i{inner} in range(start, wide):")
+        _points_of_rows(writer, columns, [f"i{axis}"], 4)
+    each = sum(level == FULL for level in writer.group.level.values())
+    if len(writer.nest.reduced) > 1 or each > SHORT:
+        return rest
+    text.add(2, f"several = last - (last - {rest}) % {ROWS}")
+    text.add(2, f"for i{axis} in range({rest}, several, {ROWS}):")
+    rows = [f"i{axis}"] + [f"i{axis}_{n}" for n in range(1, ROWS)]
+    for number, row in enumerate(rows[1:], 1):
+        text.add(3, f"{row} = i{axis} + {number}")
+    text.add(3, f"for i{inner} in range(start, stop):")
+    _points_of_rows(writer, columns, rows, 4)
+    return "several"
+
+
+def _points_of_rows(writer: Writer, columns: Columns, rows: Sequence[str], indent: int) -> None:
     """The element work of some rows of a tile, in order: cells are read and written once for all of them."""
-    axis, inner = writer.nest.reduced[0], len(writer.nest.axes) - 1
+    axis, inner = writer.nest.reduced[0], columns.inner
+    cells = columns.cells(f"base + i{inner}")
     writer.variables[inner] = f"i{inner}"
     group, text = writer.group, writer.text
     running: dict[Value, tuple[str, scalar.Combine]] = {}

@@ -159,7 +159,7 @@ class _Passes:
             return
         writer, finals = self.writer, self.finals
         accumulators = {
-            value: finals[value] if value in finals else _start(writer, value, indent)
+            value: finals[value] if value in finals else start(writer, value, indent)
             for value in targets
             if isinstance(value.op, Reduction) and writer.group.level[value] != COLUMN
         }
@@ -266,7 +266,7 @@ class _Passes:
         fold_into(writer, cell, combine.dtype, combine.update, element, indent)
 
 
-def _start(writer: Writer, value: Value, indent: int) -> str:
+def start(writer: Writer, value: Value, indent: int) -> str:
     """A new accumulator holding the identity."""
     name = f"acc{writer.counter}"
     writer.counter += 1

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tracejit.codegen.lower.column_folds import fold_columns, folds_columns
 from tracejit.codegen.lower.expr import ExpressionLowering
 from tracejit.codegen.lower.names import (
     accumulates,
@@ -281,7 +282,10 @@ class FunctionLowering(ExpressionLowering):
         self.label(done)
 
     def _for(self, node: ast.For) -> None:
-        name, start, stop, step = self._range(node)
+        if self.widening is not None and folds_columns(node):
+            fold_columns(self, node, self.widening)
+            return
+        name, start, stop, step = self.range_of(node)
         head, body, latch, done = (self.fresh(stem) for stem in ("for", "body", "next", "endfor"))
         counter, following = f"%{self.fresh(name)}", f"%{self.fresh(name)}"
         before, so_far = self.block, (self.weight, self.polynomials)
@@ -300,7 +304,9 @@ class FunctionLowering(ExpressionLowering):
             rounds, together = self.lines[phi_at + 3 : -1], self._interleave(node, *so_far)
             slots = {slot.ref: slot.type.llvm for slot in self.all_slots.values()}
             del self.lines[phi_at - 2 :]
-            self._widen(Loop(counter, start.ref, stop.ref, rounds, slots, had, together))
+            loop = Loop(counter, start.ref, stop.ref, rounds, slots, had, together)
+            self.lines += widened(loop, self, self.library_text, *self.widening)
+            self.block = self.lines[-1].removesuffix(":")
             if saved is not None:
                 self.values[name] = saved
             return
@@ -345,12 +351,6 @@ class FunctionLowering(ExpressionLowering):
         self.metadata.append(f"!{len(self.metadata)} = {metadata}")
         return f"!{len(self.metadata) - 1}"
 
-    def _widen(self, loop: Loop) -> None:
-        """Print a loop as vector code instead."""
-        assert self.widening is not None
-        self.lines += widened(loop, self, self._library_text, *self.widening)
-        self.block = self.lines[-1].removesuffix(":")
-
     def _interleave(self, node: ast.For, weight: int, polynomials: int) -> int:
         """How many vectors of a loop go together, by what the function weighed before its body."""
         count = 2 if self.weight - weight <= _LONG_BODY else 1
@@ -360,7 +360,8 @@ class FunctionLowering(ExpressionLowering):
             count = min(count, 4) if accumulates(node) else 1
         return count
 
-    def _library_text(self, name: str) -> str:
+    def library_text(self, name: str) -> str:
+        """The text of a library function."""
         return self.library.function(name, self.node).text
 
     def _loop_body(self, name: str, counter: Value, node: ast.For, body: str, latch: str) -> None:
@@ -377,19 +378,22 @@ class FunctionLowering(ExpressionLowering):
         self.values = outer
         self.depth -= 1
 
-    def _range(self, node: ast.For) -> tuple[str, Value, Value, Value]:
+    def range_of(self, node: ast.For) -> tuple[str, Value, Value, Value]:
+        """The counter of a loop, and its start, stop and step."""
         call = node.iter
         if node.orelse or not isinstance(node.target, ast.Name):
             fail(node, "a loop is `for name in range(...)` without else")
-        is_range = isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
-        if not is_range or call.func.id != "range" or not 1 <= len(call.args) <= 3:  # type: ignore[attr-defined]
-            fail(node, "a loop is `for name in range(...)`")
-        values = [self.expression(argument) for argument in call.args]  # type: ignore[attr-defined]
+        match call:
+            case ast.Call(func=ast.Name(id="range"), args=[_] | [_, _] | [_, _, _] as ends):
+                pass
+            case ast.Call(func=ast.Name(id="columns"), args=[_, _, ast.Constant(int())] as ends):
+                ends = ends[:2]
+            case _:
+                fail(node, "a loop is `for name in range(...)`")
+        values = [self.expression(argument) for argument in ends]
         expect(node, "range", values, [I64] * len(values))
         zero, one = Value("0", I64, index=True), Value("1", I64, index=True)
-        if len(values) == 1:
-            return node.target.id, zero, values[0], one
-        step = values[2] if len(values) == 3 else one
+        start, stop, step = (zero, *values, one) if len(values) == 1 else [*values, one][:3]
         if step.ref == "0":
             fail(node, "the step of a range cannot be zero")
-        return node.target.id, values[0], values[1], step
+        return node.target.id, start, stop, step

@@ -176,6 +176,10 @@ class Rounds:
                 chosen[carried.last] = [self.printer.emit(self.lines, text)]
             self.values.update(chosen)
 
+    def part_mask(self, part: int) -> str | None:
+        """Which lanes of a part hold an element; None where all of them do."""
+        return self.mask
+
     @property
     def guarded(self) -> bool:
         """Is anything checked before something is stored?"""
@@ -281,7 +285,7 @@ class Rounds:
             return load_places(self, instruction, part)
         if kind == "table":
             return self._look_up(instruction, part)
-        mask = None if self._is_padded(instruction.operands[0]) else self.mask
+        mask = None if self._is_padded(instruction.operands[0]) else self.part_mask(part)
         return self.load_at(type_, self._address(instruction.operands[0], part), mask)
 
     def load_at(self, type_: str, address: str, mask: str | None) -> str:
@@ -317,9 +321,8 @@ class Rounds:
         whole = self._is_padded(pointer) and not self.body.reads(pointer)
         for part in range(self.parts):
             address, lanes = self._address(pointer, part), self.operand(value, type_, part)
-            self.store_at(
-                type_, lanes, address, None if whole else self.mask, self.streamed.get(pointer)
-            )
+            mask = None if whole else self.part_mask(part)
+            self.store_at(type_, lanes, address, mask, self.streamed.get(pointer))
 
     def store_at(
         self, type_: str, value: str, address: str, mask: str | None, streamed: str | None = None
