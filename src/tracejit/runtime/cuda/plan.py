@@ -17,12 +17,11 @@ from ...codegen.cuda.scatter import write_device_scatter
 from ...codegen.kernel import KernelCode, kernel_name
 from ...codegen.nest import index_source
 from ...ir.graph import Graph, Value
-from ...passes.fusion.groups import Call, Group, root
+from ...passes.fusion.groups import Call, Group, Schedule, root
 from ...types import Shape
 from ..ahead import Ahead
 from ..assembly import Placed
 from ..launcher import Step, Until
-from ..plan.assembly import place_moves
 from ..plan.body import BodyPlanner
 from ..plan.plan import Plan, Planner
 from ..plan.products import result_layout
@@ -63,9 +62,9 @@ class DevicePlanner(Planner):
 
     products = Products(frozenset(TYPES), lambda: gemm.cublas(), levels=1)
 
-    def placed(self, layouts: Layouts) -> Placed:
-        """The legal graph with memory for what is moved."""
-        return place_moves(self.legal, layouts, self.products)
+    def fused(self, layouts: Layouts) -> tuple[Placed, Schedule]:
+        """The legal graph with memory for what is moved, and its kernels."""
+        return self.placed(layouts, {})
 
     def body(self, *given: Any) -> BodyPlanner:
         """What plans the body of a loop into this program: its rounds are queued by native code."""

@@ -14,8 +14,9 @@ from ...codegen.nest import Layout, index_source
 from ...ir.graph import Graph, Value
 from ...ir.loops import is_loop, part, split_operands
 from ...passes.fusion.fusion import fuse
-from ...passes.fusion.groups import Call, Group, root
-from ...passes.gradient.recompute import recompute
+from ...passes.fusion.groups import Call, Group, Schedule, root
+from ...passes.fusion.late_readers import compute_late, traffic
+from ...passes.gradient.recompute import Order, recompute
 from ...sizes import largest
 from ...types import Shape
 from ..ahead import Ahead
@@ -63,9 +64,8 @@ class Planner:
     ) -> None:
         known = self.products
         self.legal, layouts = legalize(graph, input_strides, known.levels, known.dtypes)
-        placed = self.placed(layouts)
+        placed, self.schedule = self.fused(layouts)
         self.graph, self.layouts = placed.graph, placed.layouts
-        self.schedule = fuse(self.graph, is_fusible, placed.waits, self.across)
         self.runs: tuple[TileRun, ...] = ()
         if self.tiles:
             self.schedule, self.runs = find_tile_runs(self.schedule, self.layouts, placed)
@@ -96,10 +96,24 @@ class Planner:
 
     products = Products(PRODUCTS, find_blas)
 
-    def placed(self, layouts: Layouts) -> Placed:
-        """The legal graph with memory for what is moved."""
+    def fused(self, layouts: Layouts) -> tuple[Placed, Schedule]:
+        """The legal graph with memory for what is moved, and its kernels, which read and write as little as can be."""
         self.legal, after = recompute(self.legal)
-        return place_moves(self.legal, layouts, self.products, after)
+        placed, schedule = self.placed(layouts, after)
+        late = compute_late(self.legal, schedule, after)
+        if late is None:
+            return placed, schedule
+        before, self.legal = self.legal, late[0]
+        other = self.placed(layouts, late[1])
+        if traffic(other[1]) < traffic(schedule):
+            return other
+        self.legal = before
+        return placed, schedule
+
+    def placed(self, layouts: Layouts, after: Order) -> tuple[Placed, Schedule]:
+        """The same for the legal graph as it is; ``after`` says what must be complete before some values."""
+        placed = place_moves(self.legal, layouts, self.products, after)
+        return placed, fuse(placed.graph, is_fusible, placed.waits, self.across)
 
     def body(self, *given: Any) -> BodyPlanner:
         """What plans the body of a loop into this program; ``given`` as `BodyPlanner` takes it."""
