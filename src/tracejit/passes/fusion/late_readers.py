@@ -76,7 +76,14 @@ def compute_late(graph: Graph, schedule: Schedule, order: Order) -> tuple[Graph,
 
 
 def traffic(schedule: Schedule) -> int:
-    """The bytes that kernels read and write, each value once a kernel."""
+    """The bytes that kernels read and write, each value once a kernel.
+
+    >>> from tracejit.ir import parse
+    >>> from .fusion import fuse
+    >>> graph = parse("graph f(x: f32[8]) { %0: f32[8] = exp(x) %1: f32[8] = add(%0, x) return %1 }")
+    >>> traffic(fuse(graph, lambda value: True))
+    64
+    """
     moved = 0
     for group, outputs in schedule.outputs.items():
         reads = dict.fromkeys(map(root, group.externals))
