@@ -337,15 +337,15 @@ class NumberUses:
         return True
 
     def _items_index(self, entry: Entry, sources: Sequence[Number]) -> bool:
-        """The same for ints that are read from tensors; only where no other number varies beside them."""
-        reads = [s.guard for s in entry.root.segments() if isinstance(s.guard, ItemRead)]
-        lines = {read.line for read in reads}
-        indices = {read.line for read in reads if read.number in sources} - self.more_lines
-        if lines != indices or entry.varying or entry.places or None in lines:
-            return False
+        """The same for ints that are read from tensors, on all lines of these paths, as calls come to each."""
+        guards = [s.guard for s in entry.root.segments()]
+        numbers = [g for g in guards if isinstance(g, NumberGuard) and type(g.expected) is int]
+        seen = {*sources}.union(*(g.value.sources() for g in numbers))
+        read = {g.line for g in guards if isinstance(g, ItemRead) and g.number in seen}
+        indices = read - self.more_lines - {None}
         self.size_lines |= indices
         self.item_lines -= indices
-        return True
+        return bool(indices)
 
     def _decides(self, entry: Entry, branch: Any) -> bool:
         """A decision about sizes among the arguments came out in a new way: do they decide too much?"""
