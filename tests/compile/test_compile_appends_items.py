@@ -44,6 +44,13 @@ def by_a_key_that_varies(x):
     return x - 1
 
 
+def with_a_list_for_new_keys(x):
+    for key, value in (("loss", x.sum()), ("size", x.max())):
+        log.setdefault(key, []).append(value.item())
+    log.setdefault("loss", []).extend((1, x))
+    return x - 1
+
+
 def by_keys_of_both_kinds(x):
     for key in ("loss", "size", "loss"):
         log[key].append(x.sum().item())
@@ -66,6 +73,7 @@ REPLAYED = [
     counted,
     replaced_number,
     by_a_key_that_varies,
+    with_a_list_for_new_keys,
     by_keys_of_both_kinds,
 ]
 
@@ -155,6 +163,16 @@ def read_by_a_key_that_varies(x):
     return x * total
 
 
+def read_with_a_list_for_new_keys(x):
+    log.setdefault("loss", []).append(x.sum().item())
+    return x * len(log.setdefault("loss", []))
+
+
+def made_by_each_call(x):
+    log.setdefault(f"{len(log)}", []).append(x.sum().item())
+    return x * len(log.setdefault("loss", [1]))
+
+
 def read_by_another_key_that_varies(x):
     log["loss"].append(x.sum().item())
     return x * sum(log[key] if key == "count" else len(log[key]) for key in log)
@@ -197,6 +215,8 @@ def set_inside(x):
 
 
 READ = [
+    read_with_a_list_for_new_keys,
+    made_by_each_call,
     read_by_a_key_that_varies,
     read_by_another_key_that_varies,
     deleted_by_a_key_that_varies,
@@ -242,3 +262,19 @@ def test_a_default_dict_by_keys_that_vary() -> None:
         "min": [7.0],
     }
     assert run.stats.compiled_calls >= 3
+
+
+def test_keys_that_are_new_between_calls() -> None:
+    made: dict[str, list[float]] = {}
+
+    def step(x):
+        made.setdefault("sum", []).append(x.sum().item())
+        return x + 1
+
+    run = tj.compile(step)
+    for number in range(10):
+        run(tj.full((2,), float(number)))
+        if number == 6:
+            made.clear()
+    assert made == {"sum": [2.0 * n for n in range(7, 10)]}
+    assert run.stats.compiled_calls >= 4
