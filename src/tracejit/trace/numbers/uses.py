@@ -23,6 +23,7 @@ from .places import MAX_PLACES, Place, PlaceKey
 
 if TYPE_CHECKING:
     from ..entry import Entry
+    from ..state.checks import Read
     from ..state.state import StateGuard
 
 #: Unseen decisions on a number that are always allowed, and one more for each so many calls that were served.
@@ -237,9 +238,10 @@ class NumberUses:
             learned.add(place.key)
         return bool(learned)
 
-    def learn_run(self, form: Any, guard: StateGuard) -> None:
-        """A recorded run of a call of this form changed the Python state."""
-        found = told_apart(guard.changes())
+    def learn_run(self, form: Any, guard: StateGuard, alike: Sequence[Read]) -> None:
+        """A recorded run of a call of this form changed the Python state, or stored what was there: ``alike``."""
+        alike = [read for read in alike if id(read.holder) not in guard.tools]
+        found = told_apart([*guard.changes(), *alike])
         if found is not None:
             numbers, others = found
             self.learn_places(numbers)

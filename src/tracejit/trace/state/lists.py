@@ -177,12 +177,14 @@ class Appended:
         """Replace what was appended."""
         self.target[self.start :] = value
 
-    def put_plain(self) -> None:
-        """Append plain numbers in place of those that a recording knows more about."""
+    def put_plain(self) -> bool:
+        """Append plain numbers in place of those that a recording knows more about; were there some?"""
         now = self.read()
         value = [plain_parts(x) for x in now]
-        if any(x is not y for x, y in zip(now, value, strict=True)):
+        known = any(x is not y for x, y in zip(now, value, strict=True))
+        if known:
             self.put(value)
+        return known
 
     def store(self, value: list[Any]) -> None:
         """Append it, in a later call."""
