@@ -186,7 +186,7 @@ def used_for(
 ) -> tuple[set[str], set[str]]:
     """The names that instructions, given with their names, read for one of these methods, and for anything else.
 
-    What is read of a name by a constant key alone is named for both (``log["loss"]``).
+    What is read of a name by a key alone is named for both (``log["loss"]``, or ``log[...]`` for a key that varies).
 
     >>> used_for([("LOAD_GLOBAL", "seen"), ("LOAD_METHOD", "append")], {"append"})
     ({'seen'}, {'append'})
@@ -200,35 +200,46 @@ def used_for(
         if isinstance(name, str) and not (
             operation in _READS_NOTHING or operation.startswith("STORE_")
         ):
-            count = _keyed(found, at + 1)
+            count, key = _keyed(found, at + 1)
             after, method = found[at + 1 + count] if at + 1 + count < len(found) else ("", None)
             other = after not in ("LOAD_ATTR", "LOAD_METHOD") or method not in methods
-            ways[other].add(item_name(name, found[at + 1][1]) if count else name)
+            ways[other].add(item_name(name, key) if count else name)
     return ways
 
 
+#: The key of an item that only the run tells.
+ANY_KEY = "..."
+
+
 def item_name(name: str, key: str) -> str:
-    """How the item under a constant key is named of what has this name.
+    """How the item under a key is named of what has this name.
 
-    >>> item_name("log", "loss")
-    "log['loss']"
+    >>> item_name("log", "loss"), item_name("log", ANY_KEY)
+    ("log['loss']", 'log[...]')
     """
-    return f"{name}[{key!r}]"
+    return f"{name}[{key if key is ANY_KEY else repr(key)}]"
 
 
-#: How an item under a constant key is read, set, or read and set: what comes after the key.
+_VARIABLES = frozenset({"LOAD_DEREF", "LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_GLOBAL"})
+#: How an item under a key is read, set, or read and set: what comes after the key.
 _ITEM = (("BINARY_SUBSCR",), ("STORE_SUBSCR",), ("COPY", "COPY", "BINARY_SUBSCR"))
+#: The same where it may be a new list, ``log.setdefault(key, [])``: what comes before the key, and after it.
+_SETDEFAULT = (("LOAD_ATTR", "setdefault"), ("LOAD_METHOD", "setdefault"))
+_ITEM_OR_NEW = (("BUILD_LIST", "CALL"), ("BUILD_LIST", "PRECALL", "CALL"))
 
 
-def _keyed(steps: Sequence[tuple[str, Any]], at: int) -> int:
-    """How many instructions from here on reach the item under a constant key of what was read before; 0 for none."""
-    if at >= len(steps) or steps[at][0] != "LOAD_CONST" or not isinstance(steps[at][1], str):
-        return 0
-    for operations in _ITEM:
-        end = at + 1 + len(operations)
-        if tuple([operation for operation, _ in steps[at + 1 : end]]) == operations:
-            return end - at
-    return 0
+def _keyed(steps: Sequence[tuple[str, Any]], at: int) -> tuple[int, str]:
+    """How many instructions from here on reach an item of what was read before, 0 for none, and under which key."""
+    new = at < len(steps) and steps[at] in _SETDEFAULT
+    first = at + new
+    operation, key = steps[first] if first < len(steps) else ("", None)
+    if operation not in _VARIABLES and not (operation == "LOAD_CONST" and isinstance(key, str)):
+        return 0, ANY_KEY
+    for operations in _ITEM_OR_NEW if new else _ITEM:
+        end = first + 1 + len(operations)
+        if tuple([name for name, _ in steps[first + 1 : end]]) == operations:
+            return end - at, str(key) if operation == "LOAD_CONST" else ANY_KEY
+    return 0, ANY_KEY
 
 
 def at_offset(steps: Sequence[Step], offset: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -9,6 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from .dtypes import DType, as_dtype, get_default_dtype
+from .errors import AutogradError
 
 __all__ = ["finfo", "iinfo"]
 
@@ -111,3 +113,14 @@ def holds(dtype: DType, value: bool | int | float) -> bool:
 def _range_of(dtype: DType) -> tuple[Any, Any]:
     limits = finfo(dtype) if dtype.is_differentiable else iinfo(dtype)
     return limits.min, limits.max
+
+
+def check_held(values: Iterable[Any], dtype: DType) -> None:
+    """Raise ``RuntimeError`` where a type of whole numbers does not hold one of them."""
+    for value in values:
+        if not holds(dtype, value):
+            if isinstance(value, float) or -(2**63) <= value < 2**63:
+                raise AutogradError(
+                    f"value cannot be converted to type {dtype.name} without overflow: {value}"
+                )
+            raise AutogradError(f"Overflow when unpacking long long: {value}")

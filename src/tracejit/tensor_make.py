@@ -14,9 +14,10 @@ from .cuda.arrays import device_index, is_on_device
 from .device import device, index_of
 from .dtypes import DType
 from .errors import ArgumentError, ArgumentValueError, AutogradError, user_line
+from .extents import is_symbolic
 from .interop import from_cuda_array, from_dlpack, from_numpy
 from .modes import MODES
-from .number_limits import holds
+from .number_limits import check_held
 from .ops.functions.common import constant, default_index, settle
 from .tensor import Tensor
 from .types import Scalar
@@ -185,9 +186,8 @@ def _copy_of(data: Tensor, wanted: DType | None, caller: str) -> Tensor:
 
 def _from_data(data: Any, wanted: DType | None) -> Tensor:
     """A tensor with its own memory from anything that is not a tensor."""
-    if is_varying(data):
-        own = dtypes.float64 if isinstance(data, np.float64) else dtypes.of_scalar(data)
-        number: Tensor = constant(data, wanted or own)
+    if is_varying(data) or is_symbolic(data):
+        number: Tensor = _from_number(data, wanted)
         return number
     known = None if MODES.recorder is None else MODES.recorder.array_copied(data, wanted)
     if known is not None:
@@ -208,6 +208,18 @@ def _from_data(data: Any, wanted: DType | None) -> Tensor:
     if MODES.recorder is not None:
         return written_down(array)
     return Tensor._wrap(array)
+
+
+def _from_number(data: Any, wanted: DType | None) -> Any:
+    """A tensor of a number that varies from call to call."""
+    if is_symbolic(data):
+        own = dtypes.int64
+    else:
+        own = dtypes.float64 if isinstance(data, np.float64) else dtypes.of_scalar(data)
+    dtype = wanted or own
+    if dtype.category == "int" and dtype is not dtypes.int64:
+        check_held([data], dtype)
+    return constant(data, dtype)
 
 
 def _as_array(data: Any) -> Any:
@@ -310,9 +322,11 @@ def _infer(data: Any) -> DType | None:
 
 def _written_down(flat: list[Any], dtype: DType) -> bool:
     """Are there numbers that vary from call to call, which a recording can keep as they are?"""
-    if len(flat) > _SMALL or not any(map(is_varying, flat)):
+    if len(flat) > _SMALL or not any(is_varying(v) or is_symbolic(v) for v in flat):
         return False
-    whole = dtype.category == "int" and all(isinstance(v, int) for v in flat)
+    if any(map(is_symbolic, flat)) and dtype is not dtypes.int64:
+        return dtype.is_floating_point
+    whole = dtype.category == "int" and all(isinstance(v, int) or is_symbolic(v) for v in flat)
     return whole or dtype.is_floating_point
 
 
@@ -333,13 +347,7 @@ def _filled(flat: list[Any], shape: tuple[int, ...], dtype: DType) -> Any:
 
 def _integers(values: list[Any], dtype: DType) -> Any:
     """Integers as C converts them; ``RuntimeError`` beyond the 64-bit range."""
-    for value in values:
-        if not holds(dtype, value):
-            if isinstance(value, float) or -(2**63) <= value < 2**63:
-                raise AutogradError(
-                    f"value cannot be converted to type {dtype.name} without overflow: {value}"
-                )
-            raise AutogradError(f"Overflow when unpacking long long: {value}")
+    check_held(values, dtype)
     span = 0 if dtype.is_signed else int(np.iinfo(dtype.np).max) + 1
     return np.array([int(v) % span if span else int(v) for v in values], dtype.np)
 

@@ -38,6 +38,27 @@ def replaced_number(x):
     return x + log["count"]
 
 
+def by_a_key_that_varies(x):
+    for key, value in (("loss", x.sum()), ("size", x.max())):
+        log[key].append(value.item())
+    return x - 1
+
+
+def with_a_list_for_new_keys(x):
+    for key, value in (("loss", x.sum()), ("size", x.max())):
+        log.setdefault(key, []).append(value.item())
+    log.setdefault("loss", []).extend((1, x))
+    return x - 1
+
+
+def by_keys_of_both_kinds(x):
+    for key in ("loss", "size", "loss"):
+        log[key].append(x.sum().item())
+    log["loss"].extend([x, 2])
+    log["count"] += 1
+    return x * log["count"]
+
+
 class Trainer:
     def __init__(self) -> None:
         self.history = log
@@ -47,7 +68,14 @@ class Trainer:
         return x * 2
 
 
-REPLAYED = [global_log, counted, replaced_number]
+REPLAYED = [
+    global_log,
+    counted,
+    replaced_number,
+    by_a_key_that_varies,
+    with_a_list_for_new_keys,
+    by_keys_of_both_kinds,
+]
 
 
 def follow(run: Callable[[Any], Any], calls: int = 9) -> list[Any]:
@@ -127,6 +155,49 @@ def read_by_get(x):
     return x * len(log.get("loss"))
 
 
+def read_by_a_key_that_varies(x):
+    total = 0
+    for key in ("loss", "size"):
+        log[key].append(x.sum().item())
+        total += len(log[key])
+    return x * total
+
+
+def read_with_a_list_for_new_keys(x):
+    log.setdefault("loss", []).append(x.sum().item())
+    return x * len(log.setdefault("loss", []))
+
+
+def made_by_each_call(x):
+    log.setdefault(f"{len(log)}", []).append(x.sum().item())
+    return x * len(log.setdefault("loss", [1]))
+
+
+def read_by_another_key_that_varies(x):
+    log["loss"].append(x.sum().item())
+    return x * sum(log[key] if key == "count" else len(log[key]) for key in log)
+
+
+def deleted_by_a_key_that_varies(x):
+    for key in ("loss", "size"):
+        log[key].append(x.sum().item())
+        if len(x) == 2:
+            del log[key]
+    return x
+
+
+rows: list[Any] = [[], []]
+
+
+def rows_by_number(x):
+    for number in range(2):
+        rows[number].append(x.sum().item())
+    rows.append(rows[1][-1])
+    del rows[2:]
+    log["loss"].append(len(rows[0]))
+    return x * len(rows[1])
+
+
 alias = {"log": log}
 
 
@@ -144,6 +215,11 @@ def set_inside(x):
 
 
 READ = [
+    read_with_a_list_for_new_keys,
+    made_by_each_call,
+    read_by_a_key_that_varies,
+    read_by_another_key_that_varies,
+    deleted_by_a_key_that_varies,
     read_by_key,
     read_through_all,
     read_by_a_name_of_the_list,
@@ -157,3 +233,48 @@ READ = [
 @pytest.mark.parametrize("function", READ)
 def test_lists_that_are_read_too_are_what_they_are(function: Callable[[Any], Any]) -> None:
     assert follow(tj.compile(function)) == follow(function)
+
+
+def test_lists_in_a_list_are_read_as_they_are() -> None:
+    found = []
+    for run in (rows_by_number, tj.compile(rows_by_number)):
+        rows[:] = [[], []]
+        found.append((follow(run), copy.deepcopy(rows)))
+    assert found[0] == found[1]
+
+
+def test_a_default_dict_by_keys_that_vary() -> None:
+    made: defaultdict[str, list[float]] = defaultdict(list)
+
+    def step(x):
+        for key, value in {"sum": x.sum(), "max": x.max()}.items():
+            made[key].append(value.item())
+        return x + 1
+
+    run = tj.compile(step)
+    for number in range(8):
+        run(tj.full((2,), float(number)))
+        if number == 5:
+            made["min"].append(7.0)
+    assert made == {
+        "sum": [2.0 * n for n in range(8)],
+        "max": [1.0 * n for n in range(8)],
+        "min": [7.0],
+    }
+    assert run.stats.compiled_calls >= 3
+
+
+def test_keys_that_are_new_between_calls() -> None:
+    made: dict[str, list[float]] = {}
+
+    def step(x):
+        made.setdefault("sum", []).append(x.sum().item())
+        return x + 1
+
+    run = tj.compile(step)
+    for number in range(10):
+        run(tj.full((2,), float(number)))
+        if number == 6:
+            made.clear()
+    assert made == {"sum": [2.0 * n for n in range(7, 10)]}
+    assert run.stats.compiled_calls >= 4

@@ -87,3 +87,65 @@ def test_a_step_to_an_epoch_that_varies_goes_there(told: str, schedule: str) -> 
     assert ways[1] == ways[0]
     if compiled and told != "an element":
         assert step.stats.compiled_calls >= 3
+
+
+METRICS = {
+    "a tensor": ("plan.step(loss.detach())", True),
+    "its number": ("plan.step(loss.item())", True),
+    "a whole number": ("plan.step((loss * 4).long())", True),
+    "an argument": ("plan.step(number)", True),
+    "two steps": ("plan.step(loss); plan.step(2 * loss.item())", True),
+    "a rate that is read after": ("plan.step(loss); r = plan.get_last_lr()", True),
+    "not a number": ("plan.step(loss * float('nan'))", True),
+    "what a step sets": ("plan.step(loss); r = plan.num_bad_epochs", False),
+    "cooling down": ("plan.step(loss); r = plan.in_cooldown", False),
+    "an epoch": ("plan.step(loss, 3)", False),
+}
+
+
+@pytest.mark.parametrize("options", ["patience=1, cooldown=2", "patience=0, mode='max'"])
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.filterwarnings("ignore:The epoch parameter")
+def test_plateaus_are_found_by_metrics_of_the_call(metric: str, options: str) -> None:
+    done, compiles = METRICS[metric]
+    ways = []
+    for compiled in (False, True):
+        weight = tj.nn.Parameter(tj.ones(3))
+        opt = tj.optim.SGD([weight], lr=0.1)
+        space: dict[str, Any] = {"weight": weight, "opt": opt}
+        plan = tj.optim.lr_scheduler.ReduceLROnPlateau
+        exec(f"plan = kind(opt, {options})", space | {"kind": plan}, space)
+        text = (
+            "def step(x, number):\n    r = None\n    opt.zero_grad()\n"
+            "    loss = (weight * x).square().mean()\n    loss.backward()\n    opt.step()\n"
+            f"    {done}\n    return r"
+        )
+        exec(text, space)
+        step = tj.compile(space["step"]) if compiled else space["step"]
+        seen = []
+        for k in range(14):
+            found = step(tj.full((3,), 1.0 + (k * 7 % 5) / 4), 1.0 + (k * 3 % 4))
+            seen.append((found, opt.param_groups[0]["lr"], space["plan"].state_dict()))
+        ways.append(seen)
+        assert not compiled or (step.stats.compiled_calls > 9) is compiles
+    assert str(ways[1]) == str(ways[0])
+
+
+def test_a_plateau_with_a_bound_missing_is_an_error() -> None:
+    weight, more = tj.nn.Parameter(tj.ones(3)), tj.nn.Parameter(tj.ones(1))
+    opt = tj.optim.SGD([weight], lr=0.1)
+    plan = tj.optim.lr_scheduler.ReduceLROnPlateau(opt, patience=1, min_lr=[0.01])
+
+    @tj.compile
+    def step(x: tj.Tensor) -> None:
+        opt.zero_grad()
+        (weight * x).sum().backward()
+        opt.step()
+        plan.step(2.0)
+
+    for _ in range(2):
+        step(tj.ones(3))
+    opt.add_param_group({"params": [more]})
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match="min_lrs has 1 values for 2"):
+            step(tj.ones(3))

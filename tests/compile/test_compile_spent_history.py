@@ -157,6 +157,45 @@ def test_what_remains_are_parts(part: Any) -> None:
     assert run.stats.compiled_calls == 3
 
 
+@pytest.mark.parametrize(
+    ("last", "dtype"),
+    [
+        (lambda x, v: nn.functional.pad(x, (1, 2, 0, 1), value=v), tj.float32),
+        (lambda x, v: nn.functional.pad(x, (1, 2), value=v), tj.float16),
+        (lambda x, v: nn.functional.pad(x, (0, 0), value=v), tj.float32),
+        (
+            lambda x, v: nn.functional.pad(x.to(tj.complex64), (0, 1), value=v).real + v,
+            tj.float32,
+        ),
+        (lambda x, v: v - x, tj.float32),
+        (lambda x, v: (x + v)[:, 1:] - 2 * v, tj.float32),
+    ],
+    ids=["pad", "pad halves", "pad by nothing", "pad complex", "subtract", "add"],
+)
+def test_what_remains_with_a_number_that_varies(last: Any, dtype: Any) -> None:
+    """Steps made of it keep as little as they do with a constant."""
+    w, b = tj.ones(4, dtype=dtype, requires_grad=True), tj.ones(4, dtype=dtype, requires_grad=True)
+
+    def step(x: Any, value: float) -> Any:
+        w.grad = b.grad = None
+        out = last(x * w + b, value)
+        out.float().square().sum().backward()
+        return out
+
+    run = tj.compile(step, strict=True)
+    for value in (0.5, 1.5, -2.0, 0.0, 3.0):
+        x = tj.randn(3, 4, dtype=dtype)
+        weights = tj.randn(*step(x, value).shape)
+        passed = []
+        for out in (step(x, value), run(x, value)):
+            assert out is not x
+            passed.append((out.tolist(), later_passes((out * weights).sum(), [w, b])))
+        assert passed[0] == passed[1]
+        assert isinstance(passed[0][1][0], str)
+        assert isinstance(passed[0][1][1], list)
+    assert run.stats.compiled_calls >= 2  # halves are asked whether they hold the number
+
+
 def test_arguments_that_are_still_reached() -> None:
     w = tj.ones(3, requires_grad=True)
 

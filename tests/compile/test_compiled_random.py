@@ -97,3 +97,70 @@ def test_draws_written_out_of_order_are_the_eager_ones() -> None:
         tj.manual_seed(0)
         np.testing.assert_allclose(g(x).numpy(), expected.numpy(), rtol=1e-6)
     assert g.stats.compiled_calls == 2
+
+
+class Buffer:
+    """Keeps the latest rows, and draws among those that there are."""
+
+    def __init__(self) -> None:
+        self.rows, self.rewards = tj.zeros(6, 3), tj.zeros(6)
+        self.next, self.full = 0, False
+
+    def add(self, row: Any, reward: float) -> Any:
+        self.rows[self.next] = row
+        self.rewards[self.next] = reward
+        self.next = (self.next + 1) % 6
+        self.full = self.full or self.next == 0
+        chosen = tj.randint(0, 6 if self.full else self.next, (4,))
+        return self.rows[chosen], self.rewards[chosen]
+
+
+def test_draws_among_the_rows_that_there_are() -> None:
+    found = []
+    for compiled in (False, True):
+        buffer = Buffer()
+        add = tj.compile(Buffer.add) if compiled else Buffer.add
+        for k in range(30):
+            tj.manual_seed(k)
+            rows, rewards = add(buffer, tj.randn(3), 0.5 * k)
+            found.append((rows.tolist(), rewards.tolist(), buffer.next, buffer.full))
+        assert not compiled or add.stats.recordings <= 6
+    assert found[:30] == found[30:]
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda low, high: tj.randint(low, high, (5,)),
+        lambda low, high: tj.randint(high, (3, 2), dtype=tj.int32) + low,
+        lambda low, high: tj.randint_like(tj.zeros(4), low, high),
+        lambda low, high: tj.randint(tj.tensor(low).item(), tj.tensor(high).item(), (4,)),
+    ],
+)
+def test_bounds_of_draws_that_vary(draw: Any) -> None:
+    compiled = tj.compile(draw)
+    for low, high in [
+        (0, 5),
+        (1, 6),
+        (2, 9),
+        (-3, 4),
+        (3, 3),
+        (-8, -2),
+        (7, 2),
+        (0, 1),
+        (4, 2**40),
+    ]:
+        seen = []
+        for run in (draw, compiled):
+            tj.manual_seed(high)
+            try:
+                seen.append(run(low, high).tolist())
+            except RuntimeError as error:
+                seen.append(str(error).split("\n")[0])
+        assert seen[0] == seen[1]
+    for high in (3, 4, 6, 8, 7):
+        compiled(2, high)
+    before = compiled.stats.compiled_calls
+    for high in (11, 13, 12):
+        compiled(2, high)
+    assert compiled.stats.compiled_calls == before + 3

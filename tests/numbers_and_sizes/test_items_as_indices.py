@@ -174,3 +174,89 @@ def test_several_indices_and_the_gradient_through_all(columns: int) -> None:
         assert found[0] == pytest.approx(wanted[0])
     assert compiled.stats.recordings <= 3
     assert compiled.stats.compiled_calls >= 10
+
+
+def scores_and_moves(rows):
+    score, back = rows[0], []
+    for row in rows[1:]:
+        best, move = (score.unsqueeze(1) + rows[:5]).max(0)
+        score = best + row
+        back.append(move)
+    return score, back
+
+
+def ints(rows):
+    score, back = scores_and_moves(rows)
+    best = int(score.argmax())
+    path = [best]
+    for move in reversed(back):
+        best = int(move[best])
+        path.append(best)
+    return path[::-1]
+
+
+def tensor_of_items(rows):
+    largest, last = (found := scores_and_moves(rows))[0].max(0)
+    path = [last.item()]
+    for move in reversed(found[1]):
+        path.insert(0, move[path[0]].item())
+    return (
+        tj.tensor(path),
+        tj.tensor(path[0]),
+        tj.tensor([[path[-1], 1]], dtype=tj.float64),
+        largest,
+    )
+
+
+def with_scores(rows):
+    score, back = scores_and_moves(rows)
+    path = [score.argmax().item()]
+    for move in reversed(back):
+        path.append(move[path[-1]].item())
+    return path, score.max().item(), score[path[0]].item() * 2
+
+
+def table(rows):
+    score, back = scores_and_moves(rows)
+    path = [0] * len(rows)
+    path[-1] = int(score.argmax())
+    for t in range(len(back) - 1, -1, -1):
+        path[t] = int(back[t][path[t + 1]])
+    return path, float(score.sum())
+
+
+@pytest.mark.parametrize("function", [ints, tensor_of_items, with_scores, table])
+def test_paths_that_are_followed_back(function) -> None:
+    """Each element that is read is the index of the next one, on one line of the code or on several."""
+    compiled = tj.compile(function)
+    for seed in range(16):
+        tj.manual_seed(seed)
+        rows = tj.randn(6, 5)
+        found, wanted = compiled(rows), function(rows)
+        assert str(found) == str(wanted)
+    assert compiled.stats.recordings <= 3
+    assert compiled.stats.compiled_calls >= 13
+
+
+def test_paths_beside_arguments_and_counters_that_vary() -> None:
+    state = {"calls": 0}
+
+    def follow(rows, scale):
+        state["calls"] += 1
+        score, back = scores_and_moves(rows * scale)
+        best = int(score.argmax())
+        path = [best]
+        for move in reversed(back):
+            best = int(move[best])
+            path.append(best)
+        return path, score[best] * scale, float(score.max()) / state["calls"]
+
+    compiled = tj.compile(follow)
+    found = []
+    for run in (follow, compiled):
+        state["calls"] = 0
+        for seed in range(20):
+            tj.manual_seed(seed)
+            found.append(str(run(tj.randn(6, 5), 0.5 + seed / 8)))
+    assert found[:20] == found[20:]
+    assert compiled.stats.recordings <= 5

@@ -159,3 +159,22 @@ def test_what_cannot_be_done_with_sizes_is_done_with_constants() -> None:
     calls = [(X, i % 10) for i in range(60)]
     f = served(shown, calls, recordings=16)
     assert f.stats.compiled_calls >= 40
+
+
+@pytest.mark.parametrize("dtype", [tj.bool, tj.int8, tj.int64, tj.float32])
+@pytest.mark.parametrize(
+    "fill",
+    [
+        lambda x, n: x.masked_fill(x == x, n),
+        lambda x, n: tj.where(tj.full((3,), n, dtype=tj.bool), x, x == 7),
+        lambda x, n: nn.functional.pad(x, (1, 1), value=n),
+    ],
+    ids=["masked_fill", "where", "pad"],
+)
+def test_ints_that_fill(fill: Any, dtype: Any) -> None:
+    """Zero is False, also where the number is a size."""
+    x = tj.tensor([[0, 1, 2], [3, 0, 7]]).to(dtype)
+    compiled = tj.compile(fill)
+    for n in (1, 2, 3, 0, 4, 0, 2):
+        assert compiled(x, n).tolist() == fill(x, n).tolist()
+    assert compiled.stats.recordings <= 3

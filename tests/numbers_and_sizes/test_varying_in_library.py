@@ -91,3 +91,38 @@ def test_a_padding_that_varies_keeps_the_dtype(dtype: tj.dtype) -> None:
         found, expected = compiled(x, value), padded(x, value)
         assert (found.dtype, found.tolist()) == (expected.dtype, expected.tolist())
     assert compiled.stats.compiled_calls == 3
+
+
+@pytest.mark.parametrize("dtype", [tj.complex64, tj.complex128])
+@pytest.mark.parametrize(
+    "fill",
+    [
+        lambda x, v: tj.full((2,), v, dtype=x.dtype),
+        lambda x, v: x.masked_fill(x.real > 0, v),
+        lambda x, v: tj.nn.functional.pad(x, (1, 0, 0, 1), value=v),
+    ],
+    ids=["full", "masked_fill", "pad"],
+)
+def test_what_fills_complex_numbers_has_no_other_part(fill: Any, dtype: Any) -> None:
+    x = tj.complex(tj.tensor([[1.0, -0.0]]), tj.tensor([[-0.0, 2.0]])).to(dtype)
+    compiled = tj.compile(fill)
+    for value in (1.0, 2.0, float("inf"), float("-inf"), float("nan"), -0.0) * 2:
+        found, expected = tj.view_as_real(compiled(x, value)), tj.view_as_real(fill(x, value))
+        assert str(found.tolist()) == str(expected.tolist())
+    assert compiled.stats.compiled_calls >= 6
+
+
+@pytest.mark.parametrize("dtype", [tj.int8, tj.uint8, tj.int32])
+def test_tensors_of_numbers_that_their_type_does_not_hold(dtype: Any) -> None:
+    def made(value: int) -> Any:
+        return tj.tensor(value, dtype=dtype)
+
+    compiled = tj.compile(made)
+    for value in (1, 2, 3, 300, -200, 2**40, 5):
+        found = []
+        for run in (made, compiled):
+            try:
+                found.append(run(value).tolist())
+            except RuntimeError as error:
+                found.append(str(error).split("\n")[0])
+        assert found[0] == found[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..tensor import Tensor
 from ..varying import as_number
 from .optimizer import Optimizer
 from .recorded import belongs, refuse_inside
@@ -71,6 +72,7 @@ class ReduceLROnPlateau(LRScheduler):
     @property
     def in_cooldown(self) -> bool:
         """True while epochs after a reduction do not count."""
+        refuse_inside("in_cooldown of a schedule", self)
         return self.cooldown_counter > 0
 
     def is_better(self, a: float, best: float) -> bool:
@@ -85,11 +87,23 @@ class ReduceLROnPlateau(LRScheduler):
 
     def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
         """Take the metric of one more epoch, and reduce the learning rates if it is time."""
-        refuse_inside("ReduceLROnPlateau.step()", self)
         if epoch is not None:
             warn_of_epoch()
-        current = as_number(metrics)
-        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+            refuse_inside("ReduceLROnPlateau.step() to an epoch", self)
+        current = as_number(metrics._number() if isinstance(metrics, Tensor) else metrics)
+        if epoch is not None:
+            self._take(current, epoch)
+            return
+        if len(self.min_lrs) != len(self.optimizer.param_groups):
+            refuse_inside("ReduceLROnPlateau.step() after a group was added", self)
+        self._step(current)
+
+    def _advance(self, epoch: Any = None) -> None:
+        """Take the metric of the next epoch, which is what steps of this schedule are told."""
+        self._take(as_number(epoch), self.last_epoch + 1)
+
+    def _take(self, current: float, epoch: int) -> None:
+        self.last_epoch = epoch
         if self._is_better(current, self.best):
             self.best = current
             self.num_bad_epochs = 0

@@ -144,22 +144,22 @@ def _owners(follows: Sequence[tuple[Tensor, ...]]) -> list[tuple[Tensor, ...]]:
 
 
 class StepSchedule:
-    """Steps a schedule of learning rates."""
+    """Steps a schedule of learning rates, which is ``told`` an epoch or a metric."""
 
-    def __init__(self, schedule: Any, epoch: float | None) -> None:
+    def __init__(self, schedule: Any, told: float | None) -> None:
         self.schedule = schedule
-        self.epoch = plain(epoch)
-        if is_varying(epoch):
-            MODES.recorder.number_called(self.told, [epoch], ("epoch", id(self)), "an epoch")
+        self.told = plain(told)
+        if is_varying(told):
+            MODES.recorder.number_called(self.tell, [told], ("told", id(self)), "a number told")
 
-    def told(self, epoch: float) -> float:
-        """Remember the epoch that a call steps to, until it does."""
-        self.epoch = epoch
-        return float(epoch)
+    def tell(self, number: float) -> float:
+        """Remember the number that a call hands to the step, until it is made."""
+        self.told = number
+        return float(number)
 
     def __call__(self) -> None:
         """Step."""
-        self.schedule._advance(self.epoch)
+        self.schedule._advance(self.told)
 
     def saved(self) -> Callable[[], None]:
         """A function that takes the schedule and what it sets back to what they are now."""

@@ -72,16 +72,20 @@ class LRScheduler:
         """
         if epoch is not None and not self._takes_epochs:
             warn_of_epoch()
+        self._step(epoch)
+
+    def _step(self, told: float | None) -> None:
+        """Advance by what a step is ``told``; every call of a compiled function does so again."""
         recorder = MODES.recorder
         if recorder is None or made_inside(self):
-            self._advance(epoch)
+            self._advance(told)
             return
         refuse_copies(self.optimizer)
         groups = self.optimizer.param_groups
         recorder.scheduled.update(map(id, (self.optimizer, *groups)))
         if any((id(group), name) in recorder.set_hyper for group in groups for name in group):
             recorder.unsupported("a learning rate that is set and scheduled in one call")
-        again = StepSchedule(self, epoch)
+        again = StepSchedule(self, told)
         if any(id(part) in recorder.rates_told for part in again.parts(self)):
             recorder.unsupported("a learning rate that is read between two steps of its schedule")
         known = (getattr(part, "base_lrs", groups) for part in again.parts(self))
@@ -98,7 +102,7 @@ class LRScheduler:
         finally:
             MODES.recorder = recorder
 
-    def _advance(self, epoch: int | None = None) -> None:
+    def _advance(self, epoch: Any = None) -> None:
         """One step of the schedule."""
         known = type(self.optimizer).step is Optimizer.step  # others do not say when they step
         if self._step_count == 1 and known and not self.optimizer._stepped:

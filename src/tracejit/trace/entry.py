@@ -19,7 +19,7 @@ from ..runtime.plan.loops import NotNativeError
 from ..tensor import Tensor
 from .behind import PASSING, Behind, compile_backwards, why_failed
 from .numbers.arguments import without_varying
-from .numbers.fitness import check_codes, check_error, plain_state, take_back
+from .numbers.fitness import check_codes, check_error, plain_state, stored_alike, take_back
 from .numbers.places import Place, PlaceKey
 from .numbers.uses import SIZES, number_positions
 from .recording.collection import Collection, collecting_rarely
@@ -166,11 +166,11 @@ class Entry(Made):
                 self.signature.rollback(count)
         self.history.append(why + recorder.aside)
         guard = recorder.widened(guard)
-        plain_state(guard.checks if recorder.showed_sizes_or_numbers else ())
+        alike = plain_state(guard.checks if recorder.showed_sizes_or_numbers else ())
         with recorder.flags_as_found():
-            self.unstable = guard.difference() or recorder.overtaken
+            self.unstable = guard.difference() or recorder.overtaken or stored_alike(alike)
         if self.unstable is not None:
-            self.owner.uses.learn_run(self.form, guard)
+            self.owner.uses.learn_run(self.form, guard, alike)
             recorder.unsupported(f"it changes Python state: {self.unstable}")
         if modes != changing_modes():
             recorder.unsupported("it changes modes: gradients, autocast, default dtype or device")
@@ -215,9 +215,9 @@ class Entry(Made):
     ) -> bool:
         """The run ended in an error: calls that come here again run eagerly. True when the tree has grown."""
         guard = recorder.widened(guard)
-        plain_state(guard.checks if recorder.showed_sizes_or_numbers else ())
+        alike = plain_state(guard.checks if recorder.showed_sizes_or_numbers else ())
         with recorder.flags_as_found():
-            unstable = guard.difference()
+            unstable = guard.difference() or stored_alike(alike)
         grown = False
         with self._lock:
             try:

@@ -156,7 +156,9 @@ def constant(value: Number, dtype: DType, shape: Shape = ()) -> Tensor:
             return complex_of_parts(cat(*parts, dim=len(shape)))
         return mul(full(shape=shape, value=1, dtype=dtype), value)
     if is_varying(value) and _takes(value, dtype):  # an operand, so that any value will do
-        return mul(full(shape=shape, value=1, dtype=dtype), value)
+        # infinite, it would multiply the other part of a complex number as well
+        kind = dtype.to_real if dtype.is_complex else dtype
+        return as_type(mul(full(shape=shape, value=1, dtype=kind), value), dtype)
     return full(shape=shape, value=value, dtype=dtype)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ...dtypes import bool_, float64, int64
 from ...varying import is_varying
@@ -58,12 +57,24 @@ def _constant(x: Tensor, pairs: list[tuple[int, int]], value: Number) -> Tensor:
     widths = tuple((max(a, 0), max(b, 0)) for a, b in full)
     if not is_varying(value):
         return m.pad(x, widths=widths, value=value)
+    if x.dtype.is_differentiable:
+        return _joined(x, widths, value)
     inside = m.pad(constant(True, bool_, shape_of(x)), widths=widths, value=False)
-    filling: Any = value  # an operand: any value will do
-    if not x.dtype.is_differentiable:  # it would decide about the dtype
-        nothing = constant(0, float64 if isinstance(value, float) else int64)
-        filling = as_type(e.where(inside, nothing, value), x.dtype)
+    nothing = constant(0, float64 if isinstance(value, float) else int64)
+    filling = as_type(e.where(inside, nothing, value), x.dtype)  # it would decide about the dtype
     return e.where(inside, m.pad(x, widths=widths, value=0), filling)
+
+
+def _joined(x: Tensor, widths: tuple[tuple[int, int], ...], value: Number) -> Tensor:
+    """``x`` between pieces filled with ``value``, whatever it is: steps that keep as little as padding does."""
+    padded = [d for d, ends in enumerate(widths) if ends != (0, 0)]
+    for d in padded:
+        shape = shape_of(x)
+        first, last = [
+            constant(value, x.dtype, (*shape[:d], width, *shape[d + 1 :])) for width in widths[d]
+        ]
+        x = m.cat(first, x, last, dim=d)
+    return x if padded else m.pad(x, widths=widths, value=0)
 
 
 def _cut(x: Tensor, d: int, before: int, after: int) -> Tensor:

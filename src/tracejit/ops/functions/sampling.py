@@ -11,6 +11,7 @@ from ... import dtypes
 from ...device import index_of
 from ...dtypes import DType
 from ...meta import META
+from ...varying import is_varying
 from .. import comparison as c
 from .. import elementwise as e
 from .. import limits, shapes
@@ -159,8 +160,14 @@ def randint(
             f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
         )
     shape, kind = _sized((size,), dtypes.int64 if dtype is None else dtype)
-    drawn = draw_integers(shape, int(low), int(high), kind, generator, device)
+    drawn = draw_integers(shape, _bound(low), _bound(high), kind, generator, device)
     return made(drawn, requires_grad, device)
+
+
+def _bound(number: Any) -> int:
+    """A bound as a whole number; one that varies from call to call as it is."""
+    varies = is_varying(number) and isinstance(number, int)
+    return number if varies else shapes.whole(number)
 
 
 @function(method=False)

@@ -57,7 +57,8 @@ def constant(operand: Operand) -> Scalar | None:
         return None if is_symbolic(operand) else operand
     if operand.op is not full or operand.spec.dtype.is_complex:
         return None
-    return as_number(_element(operand.spec, operand.attributes["value"]))
+    value = operand.attributes["value"]
+    return None if is_symbolic(value) else as_number(_element(operand.spec, value))
 
 
 def as_number(array: Any) -> Scalar:

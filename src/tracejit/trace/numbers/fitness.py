@@ -57,15 +57,23 @@ def check_codes(codes: Sequence[CodeType], checks: Sequence[Check], followed: bo
             raise UnfitError(f"{_CONSTANT} {min(found)!r}")
 
 
-def plain_state(checks: Iterable[Check]) -> None:
-    """Put values where varying numbers were stored in the Python state that is checked."""
+def plain_state(checks: Iterable[Check]) -> list[Read]:
+    """Put values where varying numbers were stored in the Python state that is checked.
+
+    Returned are the reads that now give what they gave before, by chance: the next call stores another number there.
+    """
+    found: list[Read] = []
     for check in checks:
-        if isinstance(check, Read) and check.writable:
-            Place(check, object).put_plain()
+        if isinstance(check, Read) and check.writable and Place(check, object).put_plain():
+            found.append(check)
         for snapshot in getattr(check, "snapshots", ()):
-            own = vars(snapshot.module)
-            found = {key: plain_parts(x) for key, x in own.items()}
-            own.update({key: x for key, x in found.items() if x is not own[key]})
+            found += snapshot.put_plain()
+    return [read for read in found if not read.moved()]
+
+
+def stored_alike(reads: Sequence[Read]) -> str | None:
+    """Where a run stored a number that varies and happened to be there already; None where it did not."""
+    return f"{reads[0].name} is set to a number that varies" if reads else None
 
 
 def check_error(error: Exception, recorder: Recorder, unchanged: Callable[[], bool]) -> None:

@@ -70,12 +70,13 @@ class Place:
         else:
             deque.__setitem__(holder, key, value)
 
-    def put_plain(self) -> None:
-        """Put a plain number in place of one that a recording knows more about; also in tuples."""
+    def put_plain(self) -> bool:
+        """Put a plain number in place of one that a recording knows more about, also in tuples; was there one?"""
         now = self.read()
         value = plain_parts(now)
         if value is not now:
             self.put(value)
+        return value is not now
 
     def _take_away(self) -> None:
         holder, key = self.check.holder, self.check.key

@@ -23,6 +23,7 @@ from .places import MAX_PLACES, Place, PlaceKey
 
 if TYPE_CHECKING:
     from ..entry import Entry
+    from ..state.checks import Read
     from ..state.state import StateGuard
 
 #: Unseen decisions on a number that are always allowed, and one more for each so many calls that were served.
@@ -237,9 +238,10 @@ class NumberUses:
             learned.add(place.key)
         return bool(learned)
 
-    def learn_run(self, form: Any, guard: StateGuard) -> None:
-        """A recorded run of a call of this form changed the Python state."""
-        found = told_apart(guard.changes())
+    def learn_run(self, form: Any, guard: StateGuard, alike: Sequence[Read]) -> None:
+        """A recorded run of a call of this form changed the Python state, or stored what was there: ``alike``."""
+        alike = [read for read in alike if id(read.holder) not in guard.tools]
+        found = told_apart([*guard.changes(), *alike])
         if found is not None:
             numbers, others = found
             self.learn_places(numbers)
@@ -337,15 +339,15 @@ class NumberUses:
         return True
 
     def _items_index(self, entry: Entry, sources: Sequence[Number]) -> bool:
-        """The same for ints that are read from tensors; only where no other number varies beside them."""
-        reads = [s.guard for s in entry.root.segments() if isinstance(s.guard, ItemRead)]
-        lines = {read.line for read in reads}
-        indices = {read.line for read in reads if read.number in sources} - self.more_lines
-        if lines != indices or entry.varying or entry.places or None in lines:
-            return False
+        """The same for ints that are read from tensors, on all lines of these paths, as calls come to each."""
+        guards = [s.guard for s in entry.root.segments()]
+        numbers = [g for g in guards if isinstance(g, NumberGuard) and type(g.expected) is int]
+        seen = {*sources}.union(*(g.value.sources() for g in numbers))
+        read = {g.line for g in guards if isinstance(g, ItemRead) and g.number in seen}
+        indices = read - self.more_lines - {None}
         self.size_lines |= indices
         self.item_lines -= indices
-        return True
+        return bool(indices)
 
     def _decides(self, entry: Entry, branch: Any) -> bool:
         """A decision about sizes among the arguments came out in a new way: do they decide too much?"""

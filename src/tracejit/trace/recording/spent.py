@@ -141,13 +141,12 @@ def _same_in_every_call(node: Node) -> bool:
     """Does a step pass on what follows from the gradient alone, in each call of the recording?
 
     It is made for its plain numbers (the place of a slice); sizes that the run tells are others in the next call.
+    Numbers among its operands do not matter: a rule that reads one has the step keep it.
     """
-    return (
-        type(node) is OpNode
-        and not (node.keeps or node.hooked)
-        and all(isinstance(x, TensorType) for x in node.operands)
-        and not has_extents([node.attributes, *(x.shape for x in (node.out_type, *node.operands))])
-    )
+    if type(node) is not OpNode or node.keeps or node.hooked:
+        return False
+    types = [x for x in (node.out_type, *node.operands) if isinstance(x, TensorType)]
+    return not has_extents([node.attributes, *(x.shape for x in types)])
 
 
 def _open_step(
@@ -156,10 +155,11 @@ def _open_step(
     """A step as later calls need it, which keeps nothing of the run alive."""
     edges = node.edges
     leaves = [0 if e is None else below.get(e[0], ends.get(e, 0)) for e in edges]
+    operands = tuple([x if isinstance(x, TensorType) else None for x in node.operands])
     return OpenStep(
         node.op,
         node.attributes,
-        node.operands,
+        operands,
         node.out_type,
         tuple([None if e is None else places.get(e[0]) for e in edges]),
         tuple(leaves),

@@ -1,7 +1,7 @@
 """Lists in the walk to which the code only appends: what they hold does not matter, what is appended is a result.
 
 By which names the code reaches a list, and what else it does under these names, is known when all code has been
-reached; so it is for lists in a dict of which the code reads nothing but items, by constant keys (``log["loss"]``).
+reached; so it is for lists in a dict of which the code reads nothing but items (``log["loss"]``, ``log[k]``).
 Lists wait until then; one that is found in any other way as well is compared like every list. Where only one place
 leads to a list, another list may lie there at another call: one that the code does not know from elsewhere.
 """
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ...bytecode import item_name
+from ...bytecode import ANY_KEY, item_name
 from ..numbers.plain_parts import plain_parts
 from .checks import Bind, Check, Read
 from .reads import Names
@@ -68,11 +68,12 @@ class AppendedLists:
     def _only_appends(self, names: Names, key: str | ItemOf) -> bool:
         """Does the code no more than to append to what it finds under ``key``?"""
         if isinstance(key, str):
-            return names.only_appends(key)
+            item = item_name(key, ANY_KEY)
+            return item not in names.appended | names.otherwise and names.only_appends(key)
         kept = names.otherwise | names.stored
         found = self.dicts.get(key.holder, set())
         return kept.isdisjoint(found) and all(
-            names.only_appends(item_name(name, key.key)) for name in found
+            names.only_appends(item_name(name, key.key), item_name(name, ANY_KEY)) for name in found
         )
 
     def open(self, checks: Sequence[Check], seen: dict[int, Any], names: Names) -> list[Check]:
@@ -176,12 +177,14 @@ class Appended:
         """Replace what was appended."""
         self.target[self.start :] = value
 
-    def put_plain(self) -> None:
-        """Append plain numbers in place of those that a recording knows more about."""
+    def put_plain(self) -> bool:
+        """Append plain numbers in place of those that a recording knows more about; were there some?"""
         now = self.read()
         value = [plain_parts(x) for x in now]
-        if any(x is not y for x, y in zip(now, value, strict=True)):
+        known = any(x is not y for x, y in zip(now, value, strict=True))
+        if known:
             self.put(value)
+        return known
 
     def store(self, value: list[Any]) -> None:
         """Append it, in a later call."""

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ...tensor import Tensor
+from ..numbers.plain_parts import plain_parts
 from .checks import Bind, Check, Item, Read
 from .reads import Names
 from .values import MISSING, describe, token, was_and_is
@@ -250,6 +251,17 @@ class _Snapshot:
                 return None
             found.append(ModuleItem(self.module, holder, f"{label} of {self.name}", key, old))
         return found
+
+    def put_plain(self) -> Iterator[ModuleItem]:
+        """Put values in place of numbers that a recording knows more about, and tell where the guard looks at these."""
+        own = vars(self.module)
+        for key, now in tuple(own.items()):
+            value = plain_parts(now)
+            if value is not now:
+                own[key] = value
+                if (id(own), key) not in self.held and (id(own), key) not in self.varying:
+                    name = f"attribute {key!r} of {self.name}"
+                    yield ModuleItem(self.module, own, name, key, value)
 
 
 _NONE = (MISSING, MISSING)

@@ -290,10 +290,10 @@ class Names:
         """Does the code nothing with attributes or globals of this name but to set them?"""
         return not self.everything and name not in self.loaded
 
-    def only_appends(self, name: str) -> bool:
-        """Does the code no more with what has this name than to append to it, and to set it?"""
-        hidden = self.everything or "__self__" in self.used
-        return name in self.appended and not hidden and name not in self.otherwise
+    def only_appends(self, *names: str) -> bool:
+        """Does the code no more with what has these names than to append to it, and to set it?"""
+        more = self.everything or "__self__" in self.used or not self.otherwise.isdisjoint(names)
+        return not (more or self.appended.isdisjoint(names))
 
     def calls(self, *names: str) -> bool:
         """Does the code mention one of these, as a global or as an attribute?"""
