@@ -52,7 +52,7 @@ def backward(
     roots = _roots(_as_tuple(tensors, "tensors"), _gradients(grad_tensors), create_graph)
     wanted = _as_tuple(inputs, "inputs")
     if not wanted:
-        raise AutogradError("'inputs' argument to backward() cannot be empty.")
+        raise AutogradError("`inputs` argument to `backward()` cannot be empty.")
     for tensor in wanted:
         if type(tensor) is not GradientEdge and not tensor.is_leaf:
             tensor.retain_grad()
@@ -92,7 +92,7 @@ def grad(
         )
     wanted = _as_tuple(inputs, "inputs")
     if not wanted:
-        raise ArgumentValueError("grad requires non-empty inputs.")
+        raise AutogradError("`inputs` argument to `grad()` cannot be empty.")
     keep = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
         several = _batches(_as_tuple(outputs, "outputs"), _gradients(grad_outputs))
