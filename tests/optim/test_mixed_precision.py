@@ -134,7 +134,7 @@ def test_a_scaled_loss_in_float16_does_not_overflow_and_its_gradients_are_refuse
     p = nn.Parameter(tj.tensor([3.0], dtype=tj.float16))
     scaler = tj.amp.GradScaler("cpu", init_scale=2.0**16)
     scaled = scaler.scale(p.sum())
-    assert scaled.dtype == tj.float32 and scaled.item() == 3 * 2**16
+    assert (scaled.dtype, scaled.item()) == (tj.float32, 3 * 2**16)
     scaled.backward()
     with pytest.raises(ValueError, match="Attempting to unscale FP16 gradients"):
         scaler.unscale_(tj.optim.SGD([p], lr=0.5))
