@@ -116,14 +116,19 @@ def grad(
     edges = _edges_of(wanted)
     captured = engine.run(roots, retain_graph=keep, create_graph=create_graph, capture=edges)
     found = [captured.get(edge) for edge in edges]
-    if not (allow_unused or materialize_grads) and None in map(_presence, found):
+    if not (allow_unused or materialize_grads):
+        _refuse_gaps(found)
+    if materialize_grads:
+        found = [*_without_gaps(found, wanted, create_graph)]
+    return tuple(map(_laid_out, found))
+
+
+def _refuse_gaps(found: Sequence[Tensor | None]) -> None:
+    if None in map(_presence, found):
         raise AutogradError(
             "One of the differentiated Tensors appears to not have been used in the graph. Set "
             "allow_unused=True if this is the desired behavior."
         )
-    if materialize_grads:
-        found = [*_without_gaps(found, wanted, create_graph)]
-    return tuple(map(_laid_out, found))
 
 
 def _laid_out(gradient: Tensor | None) -> Tensor | None:
