@@ -121,7 +121,7 @@ class AutogradMethods(TensorCore):
         gradient: Tensor | None = None,
         retain_graph: bool | None = None,
         create_graph: bool = False,
-        inputs: Tensor | Sequence[Tensor] | None = None,
+        inputs: Tensor | Sequence[Tensor] | dict[Any, Tensor] | None = None,
     ) -> None:
         """Accumulate the gradient of this tensor into the ``.grad`` of the leaves it was made from.
 

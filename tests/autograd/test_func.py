@@ -329,3 +329,34 @@ def test_pullbacks_are_differentiated_by_their_cotangents() -> None:
     assert not pull(y)[0].requires_grad
     with tj.no_grad():
         assert not pull(seed)[0].requires_grad
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_values_and_what_comes_with_them_keep_the_history_outside(compiled):
+    def pulled(x, w):
+        value, pull = tj.func.vjp(lambda v: v**2, x)
+        return (value + pull(w)[0]).sum()  # x**2 + 2 * x * w
+
+    def beside(x, w):
+        inner = x.detach()
+        slope, aux = tj.func.grad(lambda v: ((v**2).sum(), v**2 * w), has_aux=True)(inner)
+        assert (slope.requires_grad, aux.requires_grad) == (False, True)
+        return (slope + aux).sum()  # 2 * x + x**2 * w, with nothing to x
+
+    def pushed(x, w):
+        value, product = tj.func.jvp(lambda v: v**2, (x.detach(),), (w,))
+        assert (value.requires_grad, product.requires_grad) == (False, True)
+        return (value + product + tj.func.linearize(lambda v: v**3, x.detach())[1](w)).sum()
+
+    for function, to_x, to_w in (
+        (pulled, [8.0, 14.0], [2.0, 4.0]),
+        (beside, None, [1.0, 4.0]),
+        (pushed, None, [5.0, 16.0]),
+    ):
+        run = tj.compile(function) if compiled else function
+        for _ in range(3):
+            x = tj.tensor([1.0, 2.0], requires_grad=True)
+            w = tj.tensor([3.0, 5.0], requires_grad=True)
+            run(x, w).backward()
+            assert (x.grad if to_x is None else x.grad.tolist()) == to_x
+            assert w.grad.tolist() == to_w

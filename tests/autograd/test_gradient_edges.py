@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 import pytest
 
 import tracejit as tj
@@ -92,8 +94,31 @@ def test_zeros_that_stand_for_gradients_can_be_differentiated():
     second = tj.autograd.grad(first, x, create_graph=True, materialize_grads=True)
     assert (second[0].item(), second[0].requires_grad) == (0, True)
     assert tj.autograd.grad(second, x, materialize_grads=True)[0].item() == 0
-    with pytest.raises(ValueError, match="non-empty"):
+    with pytest.raises(RuntimeError, match="cannot be empty"):
         tj.autograd.grad(x.sum(), [])
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_inputs_may_be_a_dict(compiled):
+    def run(a, b):
+        wanted = {"a": a, "b": b}
+        loss = (a.square() * 3).sum()
+        (a * b).sum().backward(inputs={"b": b})
+        return tj.autograd.grad(loss, wanted, allow_unused=True)
+
+    if compiled:
+        run = tj.compile(run)
+    for _ in range(3):
+        a, b = leaf(0.5), leaf(2.0)
+        found = run(a, b)
+        assert list(found) == ["a", "b"]
+        assert (found["a"].item(), found["b"], a.grad, b.grad.item()) == (3.0, None, None, 0.5)
+    assert tj.autograd.grad(a.sum(), {"b": b}, materialize_grads=True)["b"].item() == 0
+    with pytest.raises(TypeError, match="must be a dict, not OrderedDict"):
+        tj.autograd.grad(a.sum(), OrderedDict(a=a))
+    for empty in ({}, ()):
+        with pytest.raises(RuntimeError, match="cannot be empty"):
+            a.sum().backward(inputs=empty)
 
 
 def test_edges_in_compiled_code():

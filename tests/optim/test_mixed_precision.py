@@ -93,20 +93,51 @@ def test_steps_with_infinite_gradients_are_skipped():
     p = nn.Parameter(tj.tensor([1.0]))
     opt = tj.optim.SGD([p], lr=0.5)
     scaler = tj.amp.GradScaler("cpu", init_scale=8.0)
-    p.grad = tj.tensor([float("inf")])
+    scaler.scale(p.sum() * float("inf")).backward()
     assert scaler.step(opt) is None
-    with pytest.raises(RuntimeError, match="already been called"):
-        scaler.unscale_(opt)
     scaler.update()
     assert (p.item(), scaler.get_scale()) == (1.0, 4.0)
-    with pytest.raises(RuntimeError, match="No inf checks"):
-        scaler.update()
     other = tj.amp.GradScaler("cpu")
     other.load_state_dict(scaler.state_dict())
     assert other.state_dict() == scaler.state_dict()
     for bad in ({"growth_factor": 1.0}, {"backoff_factor": 1.0}):
         with pytest.raises(ValueError, match="must be"):
             tj.amp.GradScaler("cpu", **bad)
+
+
+def test_a_scaler_refuses_calls_out_of_order():
+    p = nn.Parameter(tj.tensor([1.0]))
+    opt = tj.optim.SGD([p], lr=0.5)
+    scaler = tj.amp.GradScaler("cpu", init_scale=8.0)
+    for early in (lambda: scaler.unscale_(opt), lambda: scaler.step(opt), scaler.update):
+        with pytest.raises(AssertionError, match="_scale is None"):
+            early()
+    scaler.scale(p.sum()).backward()
+    scaler.unscale_(opt)
+    with pytest.raises(RuntimeError, match="unscale_\\(\\) has already been called"):
+        scaler.unscale_(opt)
+    scaler.step(opt)
+    with pytest.raises(RuntimeError, match="step\\(\\) has already been called"):
+        scaler.step(opt)
+    with pytest.raises(RuntimeError, match="called after step"):
+        scaler.unscale_(opt)
+    assert p.item() == 0.5
+    scaler.update()
+    with pytest.raises(AssertionError, match="No inf checks were recorded prior to update"):
+        scaler.update()
+    opt.zero_grad()
+    with pytest.raises(AssertionError, match="No inf checks were recorded for this optimizer"):
+        scaler.step(opt)
+
+
+def test_a_scaled_loss_in_float16_does_not_overflow_and_its_gradients_are_refused():
+    p = nn.Parameter(tj.tensor([3.0], dtype=tj.float16))
+    scaler = tj.amp.GradScaler("cpu", init_scale=2.0**16)
+    scaled = scaler.scale(p.sum())
+    assert (scaled.dtype, scaled.item()) == (tj.float32, 3 * 2**16)
+    scaled.backward()
+    with pytest.raises(ValueError, match="Attempting to unscale FP16 gradients"):
+        scaler.unscale_(tj.optim.SGD([p], lr=0.5))
 
 
 _FULL = {

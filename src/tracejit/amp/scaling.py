@@ -7,6 +7,7 @@ from typing import Any
 
 from ..autograd.grad_mode import no_grad
 from ..cuda.driver import is_available
+from ..dtypes import float16, float32
 from ..optim.optimizer import Optimizer
 from ..tensor import Tensor
 
@@ -50,53 +51,76 @@ class GradScaler:
         self._backoff_factor = backoff_factor
         self._growth_interval = growth_interval
         self._growth_tracker = 0
-        self._found: dict[
-            int, bool
-        ] = {}  # by optimizer: is some gradient of this round not finite?
+        self._begun = False  # has a loss been scaled?
+        # By optimizer: is some gradient of this round not finite? None where there is no gradient.
+        self._found: dict[int, bool | None] = {}
+        self._stepped: set[int] = set()
 
     def scale(self, outputs: Any) -> Any:
         """A loss, or an iterable of them, times the scale."""
         if not self._enabled:
             return outputs
+        self._begun = True
         if isinstance(outputs, Tensor):
-            return outputs * self._scale
+            # A tensor, not a number: losses in half precision become float32, which holds the product.
+            return outputs * outputs.new_full((), self._scale, dtype=float32)
         return type(outputs)(self.scale(x) for x in outputs)
 
     def unscale_(self, optimizer: Optimizer) -> None:
-        """Divide the gradients of ``optimizer`` by the scale; ``RuntimeError`` when that was done in this round."""
+        """Divide the gradients of ``optimizer`` by the scale; ``RuntimeError`` when that was done in this round.
+
+        ``ValueError`` for gradients in float16, which have lost by then what the scale is for.
+        """
         if not self._enabled:
             return
+        self._expect_begun("unscale_")
+        if id(optimizer) in self._stepped:
+            raise RuntimeError("unscale_() is being called after step().")
         if id(optimizer) in self._found:
             raise RuntimeError(
                 "unscale_() has already been called on this optimizer since the last update()."
             )
-        found = False
+        found = None
         with no_grad():
             for group in optimizer.param_groups:
                 for p in group["params"]:
-                    if p.grad is not None:
-                        p.grad.mul_(1.0 / self._scale)
-                        found = found or not bool(p.grad.isfinite().all())
+                    if p.grad is None:
+                        continue
+                    if p.grad.dtype == float16:
+                        raise ValueError("Attempting to unscale FP16 gradients.")
+                    p.grad.mul_(1.0 / self._scale)
+                    found = found or not bool(p.grad.isfinite().all())
         self._found[id(optimizer)] = found
 
     def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        """``optimizer.step(...)`` unless a gradient is not finite; gradients are divided first if they were not."""
+        """``optimizer.step(...)`` unless a gradient is not finite; gradients are divided first if they were not.
+
+        Raises ``AssertionError`` where there are no gradients, ``RuntimeError`` for a second step in a round.
+        """
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
         if "closure" in kwargs:
             raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
+        self._expect_begun("step")
+        if id(optimizer) in self._stepped:
+            raise RuntimeError("step() has already been called since the last update().")
         if id(optimizer) not in self._found:
             self.unscale_(optimizer)
-        return None if self._found[id(optimizer)] else optimizer.step(*args, **kwargs)
+        if self._found[id(optimizer)] is None:
+            raise AssertionError("No inf checks were recorded for this optimizer.")
+        result = None if self._found[id(optimizer)] else optimizer.step(*args, **kwargs)
+        self._stepped.add(id(optimizer))
+        return result
 
     def update(self, new_scale: Any = None) -> None:
-        """End the round: set the next scale."""
+        """End the round: set the next scale. ``AssertionError`` where no gradients were looked at."""
         if not self._enabled:
             return
+        self._expect_begun("update")
         if new_scale is not None:
             self._scale = float(new_scale)
-        elif not self._found:
-            raise RuntimeError("No inf checks were recorded prior to update.")
+        elif all(found is None for found in self._found.values()):
+            raise AssertionError("No inf checks were recorded prior to update.")
         elif any(self._found.values()):
             self._scale *= self._backoff_factor
             self._growth_tracker = 0
@@ -106,6 +130,14 @@ class GradScaler:
                 self._scale *= self._growth_factor
                 self._growth_tracker = 0
         self._found.clear()
+        self._stepped.clear()
+
+    def _expect_begun(self, method: str) -> None:
+        if not self._begun:
+            raise AssertionError(
+                f"Attempted {method} but _scale is None.  This may indicate your script did not use "
+                "scaler.scale(loss or outputs) earlier in the iteration."
+            )
 
     def get_scale(self) -> float:
         """The scale; one when not enabled."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -21,13 +21,16 @@ if TYPE_CHECKING:
     from ..dtypes import DType
     from ..tensor import Tensor
 
+    One: TypeAlias = Tensor | GradientEdge
+    Inputs: TypeAlias = One | Sequence[One] | Mapping[Any, One]
+
 
 def backward(
-    tensors: Tensor | GradientEdge | Sequence[Tensor | GradientEdge],
+    tensors: One | Sequence[One],
     grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
-    inputs: Tensor | GradientEdge | Sequence[Tensor | GradientEdge] | None = None,
+    inputs: Inputs | None = None,
 ) -> None:
     """Accumulate gradients of ``tensors`` into the ``.grad`` of the leaves, weighted with ``grad_tensors``.
 
@@ -50,9 +53,7 @@ def backward(
         engine.run(roots, retain_graph=keep, create_graph=create_graph)
         return
     roots = _roots(_as_tuple(tensors, "tensors"), _gradients(grad_tensors), create_graph)
-    wanted = _as_tuple(inputs, "inputs")
-    if not wanted:
-        raise AutogradError("'inputs' argument to backward() cannot be empty.")
+    wanted = _wanted(inputs, "backward")
     for tensor in wanted:
         if type(tensor) is not GradientEdge and not tensor.is_leaf:
             tensor.retain_grad()
@@ -61,8 +62,8 @@ def backward(
 
 
 def grad(
-    outputs: Tensor | GradientEdge | Sequence[Tensor | GradientEdge],
-    inputs: Tensor | GradientEdge | Sequence[Tensor | GradientEdge],
+    outputs: One | Sequence[One],
+    inputs: Inputs,
     grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
@@ -70,9 +71,10 @@ def grad(
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
-) -> tuple[Tensor | None, ...]:
+) -> Any:
     """The gradients of ``outputs`` (weighted with ``grad_outputs``) with respect to ``inputs``; ``.grad`` is untouched.
 
+    They are a tuple; where ``inputs`` is a dict, a dict with its keys.
     An input that ``outputs`` do not depend on is a ``RuntimeError``, or None with ``allow_unused``, or zeros with
     ``materialize_grads``. ``only_inputs`` is always so. With ``is_grads_batched`` the first dimension of every tensor
     in ``grad_outputs`` counts gradients to start from, and that of every result what became of them.
@@ -90,9 +92,11 @@ def grad(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: "
             "allow_unused=False."
         )
-    wanted = _as_tuple(inputs, "inputs")
-    if not wanted:
-        raise ArgumentValueError("grad requires non-empty inputs.")
+    wanted = _wanted(inputs, "grad")
+    if isinstance(inputs, dict):
+        options = (grad_outputs, retain_graph, create_graph, only_inputs, allow_unused)
+        found = grad(outputs, wanted, *options, is_grads_batched, materialize_grads)
+        return dict(zip(inputs, found, strict=True))
     keep = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
         several = _batches(_as_tuple(outputs, "outputs"), _gradients(grad_outputs))
@@ -112,14 +116,19 @@ def grad(
     edges = _edges_of(wanted)
     captured = engine.run(roots, retain_graph=keep, create_graph=create_graph, capture=edges)
     found = [captured.get(edge) for edge in edges]
-    if not (allow_unused or materialize_grads) and None in map(_presence, found):
+    if not (allow_unused or materialize_grads):
+        _refuse_gaps(found)
+    if materialize_grads:
+        found = [*_without_gaps(found, wanted, create_graph)]
+    return tuple(map(_laid_out, found))
+
+
+def _refuse_gaps(found: Sequence[Tensor | None]) -> None:
+    if None in map(_presence, found):
         raise AutogradError(
             "One of the differentiated Tensors appears to not have been used in the graph. Set "
             "allow_unused=True if this is the desired behavior."
         )
-    if materialize_grads:
-        found = [*_without_gaps(found, wanted, create_graph)]
-    return tuple(map(_laid_out, found))
 
 
 def _laid_out(gradient: Tensor | None) -> Tensor | None:
@@ -184,6 +193,21 @@ def _as_tuple(tensors: Any, what: str) -> tuple[Any, ...]:
         if not hasattr(x, "_edge") and type(x) is not GradientEdge:
             raise ArgumentError(f"{what} should be Tensors, but got {type(x).__name__}")
     return found
+
+
+def _wanted(inputs: Any, function: str) -> tuple[Any, ...]:
+    """The inputs that ``function`` was given: one, a sequence, or the values of a dict."""
+    if isinstance(inputs, Mapping):
+        if type(inputs) is not dict:
+            raise ArgumentError(
+                f"`inputs` argument to `{function}()` must be a dict, not {type(inputs).__name__}. "
+                "Other Mapping types are not supported."
+            )
+        inputs = inputs.values()
+    wanted = _as_tuple(inputs, "inputs")
+    if not wanted:
+        raise AutogradError(f"`inputs` argument to `{function}()` cannot be empty.")
+    return wanted
 
 
 def _gradients(given: Any) -> tuple[Any, ...] | None:

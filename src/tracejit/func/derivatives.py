@@ -104,13 +104,9 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]
 
     def pull(cotangents: Any) -> tuple[Any, ...]:
         given = _same_structure(cotangents, structure, results, "cotangents")
-        before = trace.outer
-        trace.outer = before or (MODES.grad and any(v.requires_grad for v in given))
-        try:
+        with trace.along(given):
             found = trace.gradients(results, given, retain=True)
             return tuple(trace.per_argument(found))
-        finally:
-            trace.outer = before  # it depends on these cotangents only in this call
 
     shown = unflatten(structure, iter(trace.plain(results)))
     trace.close()
@@ -187,21 +183,22 @@ def _products(
     """The derivatives of the gradients with respect to the weights, along the tangents."""
     pairs = [(g, t) for g, t in zip(first, tangents, strict=True) if g.requires_grad]
     found: Sequence[Any] = [None] * len(results)
-    if pairs:
-        with _recorded():
-            found = entry.grad(
-                [g for g, _ in pairs],
-                weights,
-                [t for _, t in pairs],
-                retain_graph=True,
-                create_graph=trace.outer,
-                allow_unused=True,
+    with trace.along(tangents):
+        if pairs:
+            with _recorded():
+                found = entry.grad(
+                    [g for g, _ in pairs],
+                    weights,
+                    [t for _, t in pairs],
+                    retain_graph=True,
+                    create_graph=trace.outer,
+                    allow_unused=True,
+                )
+        if strict and any(product is None for product in found):
+            raise AutogradError(
+                "jvp(f, primals, tangents, strict=True): part of the output of f is independent of the inputs."
             )
-    if strict and any(product is None for product in found):
-        raise AutogradError(
-            "jvp(f, primals, tangents, strict=True): part of the output of f is independent of the inputs."
-        )
-    return trace.plain([_or_zeros(p, r) for p, r in zip(found, results, strict=True)])
+        return trace.plain([_or_zeros(p, r) for p, r in zip(found, results, strict=True)])
 
 
 #: Leaves of derivatives whose function has run, by identity.
@@ -217,7 +214,7 @@ class Trace:
     def __init__(self, chosen: Sequence[Any], twice: bool = False) -> None:
         self.grad = MODES.grad
         self.twice = twice
-        self.outer = False  # does the result depend on something outside that requires grad?
+        self.outer = False  # do values or gradients depend on something outside that requires grad?
         self.given: list[Tensor] = []
         self.structure = flatten(tuple(chosen), self.given)
         if not self.given:
@@ -251,6 +248,9 @@ class Trace:
             replaced[position] = value
         with _recorded():
             result = func(*replaced, **kwargs)
+        found: list[Any] = []
+        flatten(result, found)
+        self.outer = self.grad and self.reaches_out(found)
         if not has_aux:
             return result, None
         if not isinstance(result, tuple) or len(result) != 2:
@@ -264,7 +264,6 @@ class Trace:
                 raise ArgumentError(
                     f"the function must return tensors, but it returned {type(output).__name__}"
                 )
-        self.outer = self.outer or (self.grad and self.reaches_out(outputs))
         pairs = [(o, w) for o, w in zip(outputs, weights, strict=True) if o.requires_grad]
         found: Sequence[Any] = [None] * len(self.leaves)
         if pairs:
@@ -299,15 +298,25 @@ class Trace:
                 stack.extend(edge[0] for edge in node.edges if edge is not None)
         return False
 
+    @contextmanager
+    def along(self, given: Sequence[Tensor]) -> Iterator[None]:
+        """What is computed inside depends on these cotangents or tangents, too; what comes after does not."""
+        before = self.outer
+        self.outer = before or (MODES.grad and any(v.requires_grad for v in given))
+        try:
+            yield
+        finally:
+            self.outer = before
+
     def close(self) -> None:
         """The function has run: to whoever uses what it gave, leaves made here are nothing outside."""
         _CLOSED.update((id(x), x) for x in self.leaves if x.is_leaf)
 
     def plain(self, values: Sequence[Any]) -> list[Any]:
         """Without the history that leads to nothing but the leaves made here."""
-        return (
-            list(values) if self.outer else [v.detach() if v.requires_grad else v for v in values]
-        )
+        if self.outer and self.reaches_out(values):
+            return list(values)
+        return [v.detach() if v.requires_grad else v for v in values]
 
     def plain_tree(self, value: Any) -> Any:
         """The same for tensors inside other values."""
