@@ -11,7 +11,18 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from . import amp, autograd, control_flow, nn, optim, profiler, scans, scripting, utils
+from . import (
+    amp,
+    autograd,
+    control_flow,
+    nn,
+    optim,
+    profiler,
+    quantization,
+    scans,
+    scripting,
+    utils,
+)
 from .autograd.function import FunctionNode
 from .autograd.handle import RemovableHandle
 from .cuda import seeds
@@ -102,6 +113,8 @@ def _make_all() -> None:
     marks = {name: getattr(scripting, name) for name in _MARKS}
     marks.update(_overload=unchanged, _overload_method=unchanged)
     make_module("_jit_internal", typing, boolean_dispatch=_boolean_dispatch, **marks)
+    make_module("ao", quantization=quantization)
+    make_module("ao.quantization", quantization)
     make_module("autograd.profiler", profiler)
     make_module("nn.modules.lazy", lazy)
     for name in ("distributed", "data_parallel"):

@@ -58,7 +58,10 @@ __config__: show, parallel_info | storage: UntypedStorage | _tensor_str: PRINT_O
 serialization: DEFAULT_PROTOCOL | distributed.device_mesh: DeviceMesh, init_device_mesh | library: Library, custom_op
 fx.experimental.symbolic_shapes: guard_size_oblivious, is_concrete_int, statically_known_true, hint_int, sym_eq
 fx.experimental.proxy_tensor: make_fx, get_proxy_mode | utils.cpp_extension: CUDA_HOME, load, BuildExtension
-_subclasses.fake_tensor: is_fake
+_subclasses.fake_tensor: is_fake | onnx.symbolic_helper: parse_args | onnx: symbolic_opset11, TrainingMode
+onnx: OperatorExportTypes, register_custom_op_symbolic | overrides: TorchFunctionMode
+_C: DisableTorchFunctionSubclass, DisableTorchFunction | ao.quantization: QuantStub, DeQuantStub
+quantization: QuantStub, quantize_dynamic
 utils.dlpack: to_dlpack, from_dlpack | nn.utils: convert_conv2d_weight_memory_format
 nn.utils: convert_conv3d_weight_memory_format | utils.model_zoo: load_url | version: cuda, hip
 """
