@@ -36,6 +36,11 @@ def test_models_with_places_for_quantization_compute_as_without() -> None:
     assert tj.equal(model(x), layer(x))
     assert list(model.state_dict()) == ["1.weight", "1.bias"]
     assert model[2].qconfig == "mine"
+    sums = tj.nn.quantized.FloatFunctional()
+    assert tj.equal(sums.add_relu(x, -2 * x), (-x).relu())
+    assert tj.equal(sums.cat([x, x], 1), tj.cat([x, x], 1))
+    with pytest.raises(NotImplementedError, match="bfloat16"):
+        tj.quantization.observer.MinMaxObserver()
     with pytest.raises(NotImplementedError, match="bfloat16"):
         convert(model)
 

@@ -61,7 +61,9 @@ fx.experimental.proxy_tensor: make_fx, get_proxy_mode | utils.cpp_extension: CUD
 _subclasses.fake_tensor: is_fake | onnx.symbolic_helper: parse_args | onnx: symbolic_opset11, TrainingMode
 onnx: OperatorExportTypes, register_custom_op_symbolic | overrides: TorchFunctionMode
 _C: DisableTorchFunctionSubclass, DisableTorchFunction | ao.quantization: QuantStub, DeQuantStub
-quantization: QuantStub, quantize_dynamic
+quantization: QuantStub, quantize_dynamic | quantization.observer: HistogramObserver, MinMaxObserver
+quantization.qconfig: QConfig | nn.quantized: FloatFunctional, BatchNorm2d
+utils._pytree: _namedtuple_flatten, _namedtuple_unflatten
 utils.dlpack: to_dlpack, from_dlpack | nn.utils: convert_conv2d_weight_memory_format
 nn.utils: convert_conv3d_weight_memory_format | utils.model_zoo: load_url | version: cuda, hip
 """
