@@ -34,7 +34,7 @@ from .ops.table import FUNCTIONS
 from .scripting import unchanged
 from .utils import flat_buffers
 from .utils.data import loader
-from .utils.data.collate import pinned_batch
+from .utils.data.collate import np_str_obj_array_pattern, pinned_batch
 
 __all__: list[str] = []
 
@@ -83,8 +83,10 @@ def _make_all() -> None:
         make_module(f"amp.{name}", amp)
     for name in _OPTIMIZERS:
         make_module(f"optim.{name}", optim)
-    for name in ("_utils", "_utils.collate"):
-        make_module(f"utils.data.{name}", utils.data)
+    make_module("utils.data._utils", utils.data)
+    make_module(
+        "utils.data._utils.collate", utils.data, np_str_obj_array_pattern=np_str_obj_array_pattern
+    )
     walks = {
         w.__name__: w for w in (loader._BaseDataLoaderIter, loader._SingleProcessDataLoaderIter)
     }

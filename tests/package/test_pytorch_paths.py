@@ -46,7 +46,7 @@ optim.optimizer: _default_to_fused_or_foreach, _disable_dynamo_if_unsupported, _
 optim.optimizer: register_optimizer_step_pre_hook, _get_capturable_supported_devices, _device_dtype_check_for_fused
 utils._foreach_utils: _group_tensors_by_device_and_dtype, _has_foreach_support, _device_has_foreach_support
 utils._foreach_utils: _get_foreach_kernels_supported_devices, _get_fused_kernels_supported_devices, Indices
-testing: assert_close | types: Device, Number | utils.data._utils.collate: default_collate
+testing: assert_close | types: Device, Number | utils.data._utils.collate: default_collate, np_str_obj_array_pattern
 nn.modules.lazy: LazyModuleMixin | nn.parameter: UninitializedParameter, UninitializedBuffer, Parameter
 nn.parallel.distributed: DistributedDataParallel | nn.parallel.data_parallel: DataParallel
 nn.modules.module: _IncompatibleKeys, _EXTRA_STATE_KEY_SUFFIX | jit: isinstance
