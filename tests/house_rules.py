@@ -67,7 +67,9 @@ LAYERS: dict[str, int] = {
     **dict.fromkeys(
         ("verification", "nn", "optim", "func", "amp", "fft", "linalg", "special", "profiling"), 5
     ),
-    **dict.fromkeys(("distributed", "distributions", "hub", "profiler", "utils"), 5),
+    **dict.fromkeys(
+        ("distributed", "distributions", "hub", "profiler", "quantization", "utils"), 5
+    ),
     **dict.fromkeys(
         ("masked", "paths", "quasirandom", "signal", "sparse", "foreach", "_dynamo", "_inductor"), 5
     ),

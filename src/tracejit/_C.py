@@ -6,6 +6,7 @@ The answers are those of a package without a script compiler. A core there is no
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from .autograd.grad_mode import is_grad_enabled
@@ -39,6 +40,9 @@ __all__ = [
 ]
 
 _TensorBase = TensorBase
+
+#: Inside them, classes of tensors take no functions over: they never do.
+DisableTorchFunction = DisableTorchFunctionSubclass = contextlib.nullcontext
 
 #: Classes of scripted programs. Nothing here makes one, but editors import such names by themselves.
 _SCRIPTED = (

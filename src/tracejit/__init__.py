@@ -69,6 +69,7 @@ from .autograd import (
     set_grad_enabled,
 )
 from .collected import COLLECTED as _COLLECTED
+from .cuda import Event, Stream
 from .cuda.precision import get_float32_matmul_precision, set_float32_matmul_precision
 from .determinism import (
     are_deterministic_algorithms_enabled,
@@ -242,10 +243,12 @@ __all__ = [
     "set_deterministic_debug_mode",
     "use_deterministic_algorithms",
     "CompiledFunction",
+    "Event",
     "Generator",
     "OutOfMemoryError",
     "GradScaler",
     "Size",
+    "Stream",
     "SymBool",
     "SymFloat",
     "SymInt",

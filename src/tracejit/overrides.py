@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-__all__ = ["handle_torch_function", "has_torch_function"]
+__all__ = ["TorchFunctionMode", "handle_torch_function", "has_torch_function"]
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
@@ -40,3 +40,23 @@ def handle_torch_function(
             return answer
     name = getattr(public_api, "__name__", public_api)
     raise TypeError(f"no implementation found for '{name}' on types that define __torch_function__")
+
+
+class TorchFunctionMode:
+    """A mode in which a class takes all functions over. It can be derived from and made; entering it is refused.
+
+    >>> class Loud(TorchFunctionMode):
+    ...     pass
+    >>> with Loud():
+    ...     pass
+    Traceback (most recent call last):
+    NotImplementedError: Loud: no mode takes functions over here; wrap the functions that are called
+    """
+
+    def __enter__(self) -> Any:
+        raise NotImplementedError(
+            f"{type(self).__name__}: no mode takes functions over here; wrap the functions that are called"
+        )
+
+    def __exit__(self, *_: Any) -> None:
+        """Never entered, never left."""

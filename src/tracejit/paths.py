@@ -11,7 +11,18 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from . import amp, autograd, control_flow, nn, optim, profiler, scans, scripting, utils
+from . import (
+    amp,
+    autograd,
+    control_flow,
+    nn,
+    optim,
+    profiler,
+    quantization,
+    scans,
+    scripting,
+    utils,
+)
 from .autograd.function import FunctionNode
 from .autograd.handle import RemovableHandle
 from .cuda import seeds
@@ -23,7 +34,7 @@ from .ops.table import FUNCTIONS
 from .scripting import unchanged
 from .utils import flat_buffers
 from .utils.data import loader
-from .utils.data.collate import pinned_batch
+from .utils.data.collate import np_str_obj_array_pattern, pinned_batch
 
 __all__: list[str] = []
 
@@ -72,8 +83,10 @@ def _make_all() -> None:
         make_module(f"amp.{name}", amp)
     for name in _OPTIMIZERS:
         make_module(f"optim.{name}", optim)
-    for name in ("_utils", "_utils.collate"):
-        make_module(f"utils.data.{name}", utils.data)
+    make_module("utils.data._utils", utils.data)
+    make_module(
+        "utils.data._utils.collate", utils.data, np_str_obj_array_pattern=np_str_obj_array_pattern
+    )
     walks = {
         w.__name__: w for w in (loader._BaseDataLoaderIter, loader._SingleProcessDataLoaderIter)
     }
@@ -102,6 +115,8 @@ def _make_all() -> None:
     marks = {name: getattr(scripting, name) for name in _MARKS}
     marks.update(_overload=unchanged, _overload_method=unchanged)
     make_module("_jit_internal", typing, boolean_dispatch=_boolean_dispatch, **marks)
+    make_module("ao", quantization=quantization)
+    make_module("ao.quantization", quantization)
     make_module("autograd.profiler", profiler)
     make_module("nn.modules.lazy", lazy)
     for name in ("distributed", "data_parallel"):

@@ -46,7 +46,7 @@ optim.optimizer: _default_to_fused_or_foreach, _disable_dynamo_if_unsupported, _
 optim.optimizer: register_optimizer_step_pre_hook, _get_capturable_supported_devices, _device_dtype_check_for_fused
 utils._foreach_utils: _group_tensors_by_device_and_dtype, _has_foreach_support, _device_has_foreach_support
 utils._foreach_utils: _get_foreach_kernels_supported_devices, _get_fused_kernels_supported_devices, Indices
-testing: assert_close | types: Device, Number | utils.data._utils.collate: default_collate
+testing: assert_close | types: Device, Number | utils.data._utils.collate: default_collate, np_str_obj_array_pattern
 nn.modules.lazy: LazyModuleMixin | nn.parameter: UninitializedParameter, UninitializedBuffer, Parameter
 nn.parallel.distributed: DistributedDataParallel | nn.parallel.data_parallel: DataParallel
 nn.modules.module: _IncompatibleKeys, _EXTRA_STATE_KEY_SUFFIX | jit: isinstance
@@ -58,7 +58,12 @@ __config__: show, parallel_info | storage: UntypedStorage | _tensor_str: PRINT_O
 serialization: DEFAULT_PROTOCOL | distributed.device_mesh: DeviceMesh, init_device_mesh | library: Library, custom_op
 fx.experimental.symbolic_shapes: guard_size_oblivious, is_concrete_int, statically_known_true, hint_int, sym_eq
 fx.experimental.proxy_tensor: make_fx, get_proxy_mode | utils.cpp_extension: CUDA_HOME, load, BuildExtension
-_subclasses.fake_tensor: is_fake
+_subclasses.fake_tensor: is_fake | onnx.symbolic_helper: parse_args | onnx: symbolic_opset11, TrainingMode
+onnx: OperatorExportTypes, register_custom_op_symbolic | overrides: TorchFunctionMode
+_C: DisableTorchFunctionSubclass, DisableTorchFunction | ao.quantization: QuantStub, DeQuantStub
+quantization: QuantStub, quantize_dynamic | quantization.observer: HistogramObserver, MinMaxObserver
+quantization.qconfig: QConfig | nn.quantized: FloatFunctional, BatchNorm2d
+utils._pytree: _namedtuple_flatten, _namedtuple_unflatten
 utils.dlpack: to_dlpack, from_dlpack | nn.utils: convert_conv2d_weight_memory_format
 nn.utils: convert_conv3d_weight_memory_format | utils.model_zoo: load_url | version: cuda, hip
 """

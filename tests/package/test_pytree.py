@@ -10,6 +10,8 @@ import tracejit as tj
 from tracejit.utils._pytree import (
     SUPPORTED_NODES,
     _dict_flatten_with_keys,
+    _namedtuple_flatten,
+    _namedtuple_unflatten,
     key_get,
     keystr,
     register_pytree_node,
@@ -138,3 +140,17 @@ def test_paths_into_classes_that_programs_register() -> None:
             tree_leaves_with_path(Hidden([1]))
     finally:
         del SUPPORTED_NODES[Output], SUPPORTED_NODES[Hidden]
+
+
+def test_classes_derived_from_named_tuples_come_apart_as_these_do_once_they_are_registered() -> (
+    None
+):
+    class State(Pair):
+        pass
+
+    register_pytree_node(State, _namedtuple_flatten, _namedtuple_unflatten)
+    try:
+        doubled = tree_map(lambda n: 2 * n, State(1, [2]))
+    finally:
+        del SUPPORTED_NODES[State]
+    assert (type(doubled), doubled) == (State, (2, [4]))

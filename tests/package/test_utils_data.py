@@ -142,3 +142,22 @@ def test_a_walk_that_begins_in_its_middle(name, monkeypatch):
 def test_pinning_by_its_path():
     pin = importlib.import_module("tracejit.utils.data._utils.pin_memory").pin_memory
     assert pin({"text": "a", "counts": [1, 2.5]}, None) == {"text": "a", "counts": [1, 2.5]}
+
+
+@pytest.mark.parametrize(
+    "texts", [["a", "b"], [b"a", b"b"], [np.str_("a"), np.str_("b")], [np.bytes_(b"a")]]
+)
+def test_batches_of_text_stay_lists(texts: list[object]) -> None:
+    assert data.default_collate(texts) == texts
+    assert data.default_collate([{"name": t} for t in texts]) == {"name": texts}
+
+
+def test_arrays_of_text_and_objects_become_no_tensors() -> None:
+    from tracejit.utils.data._utils.collate import np_str_obj_array_pattern
+
+    for array in (np.array(["a"]), np.array([b"a"]), np.array([object()])):
+        assert np_str_obj_array_pattern.search(array.dtype.str)
+        assert data.default_convert([array])[0] is array
+        with pytest.raises(TypeError, match="must contain tensors"):
+            data.default_collate([array])
+    assert not np_str_obj_array_pattern.search(np.ones(1).dtype.str)

@@ -129,6 +129,8 @@ _NAMED = NodeDef(
     ),
 )
 
+_namedtuple_flatten, _namedtuple_unflatten = _NAMED.flatten_fn, _NAMED.unflatten_fn
+
 
 def _node_of(kind: type) -> NodeDef | None:
     """How values of a class come apart; None for leaves."""

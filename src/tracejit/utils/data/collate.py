@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,9 @@ from ...tensor import Tensor
 from ...tensor_make import as_tensor, tensor
 
 __all__ = ["default_collate", "default_convert"]
+
+#: What the ``dtype.str`` of arrays of text and of objects has in it; of these no tensors are made.
+np_str_obj_array_pattern = re.compile("[SaUO]")
 
 
 def default_convert(data: Any) -> Any:
@@ -50,8 +54,12 @@ def _mapped(data: Any, change: Callable[[Any], Any]) -> Any:
 
 def _converted(part: Any) -> Any:
     """An array as a tensor."""
-    numbers = isinstance(part, (np.ndarray, np.generic)) and part.dtype.kind not in "SUO"
+    numbers = isinstance(part, (np.ndarray, np.generic)) and _has_numbers(part)
     return as_tensor(part) if numbers else part
+
+
+def _has_numbers(array: Any) -> bool:
+    return np_str_obj_array_pattern.search(array.dtype.str) is None
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
@@ -68,14 +76,14 @@ def default_collate(batch: Sequence[Any]) -> Any:
     first = batch[0]
     if isinstance(first, Tensor):
         return stack(list(batch), 0)
+    if isinstance(first, (str, bytes)):  # NumPy's, too
+        return batch
     if isinstance(first, (np.ndarray, np.generic)):
         return _of_arrays(batch, first)
     if isinstance(first, float):
         return tensor(list(batch), dtype=float64)
     if isinstance(first, int):
         return tensor(list(batch))
-    if isinstance(first, (str, bytes)):
-        return batch
     if isinstance(first, Mapping):
         return _like(first, {key: default_collate([s[key] for s in batch]) for key in first})
     if isinstance(first, tuple) and hasattr(first, "_fields"):
@@ -91,7 +99,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
 
 
 def _of_arrays(batch: Sequence[Any], first: Any) -> Any:
-    if first.dtype.kind in "SUO":
+    if not _has_numbers(first):
         raise TypeError(
             "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; "
             f"found {first.dtype}"
