@@ -13,6 +13,7 @@ import tracejit as tj
 CALLS = {
     "a number as index": "x[0.0]",
     "an object as index": "x[0, t]",
+    "reflections of rows of images": "f.pad(t.ones(1, 1, 3, 4), (1, 1), mode='reflect')",
     "a position behind two ellipses": "x[..., ..., 0]",
     "a new dimension behind two ellipses": "x[..., 0, ..., None]",
     "no mask beside two positions": "x[False, :, t.tensor([0, 1])]",
