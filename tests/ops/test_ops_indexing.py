@@ -144,7 +144,7 @@ def test_repeated_positions() -> None:
     [
         (4, IndexError, "index 4 is out of bounds for dimension 0 with size 4"),
         ((0, 0, 0, 0), IndexError, "too many indices"),
-        ((..., ...), IndexError, "single ellipsis"),
+        ((..., ..., 0), IndexError, "behind a second ellipsis"),
         (tj.tensor([4]), IndexError, "index 4 is out of bounds"),
         (
             (tj.tensor([0]), tj.tensor([-4])),

@@ -77,6 +77,27 @@ def test_errors(code: str) -> None:
     same_error(lambda t, f: eval(code, {"t": t}))
 
 
+SINGULAR = np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 0.0], [0.0, 0.0, 3.0]])
+
+
+@pytest.mark.parametrize("call", ["t.linalg.det", "t.logdet", "t.linalg.slogdet", "t.det"])
+@pytest.mark.parametrize("kind", ["float64", "complex128"])
+def test_determinants_of_matrices_without_inverse_have_gradients(call: str, kind: str) -> None:
+    def slope(t: Any, x: Any) -> Any:
+        found = eval(call, {"t": t})(x)
+        found = found[1] if isinstance(found, tuple) else found
+        return t.autograd.grad(found.real.sum(), x)[0].numpy()
+
+    given = np.stack([SINGULAR, A, 2 * A])
+    theirs = slope(torch, torch.tensor(given, dtype=getattr(torch, kind)).requires_grad_())
+    compiled = tj.compile(lambda x: slope(tj, x))
+    for run in (lambda x: slope(tj, x), compiled, compiled, compiled):
+        ours = run(tj.tensor(given, dtype=getattr(tj, kind)).requires_grad_())
+        np.testing.assert_allclose(ours[1:], theirs[1:], rtol=1e-9, atol=1e-12)
+        for found in (ours[0], theirs[0]):
+            assert not found.any() if call.endswith(".det") else not np.isfinite(found).all()
+
+
 def test_reports_in_place_of_errors() -> None:
     for t in (tj, torch):
         bad = t.tensor([[0.0, 0.0], [0.0, 1.0]])

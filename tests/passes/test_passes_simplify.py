@@ -320,6 +320,19 @@ def test_views_of_outputs_stay_views_of_them():
     )
 
 
+def test_factors_of_complex_numbers_stay():
+    for line in (
+        "%0: c64[2] = mul(x, 1.0) return %0",
+        "%0: c64[2] = mul(1.0, x) return %0",
+        "%0: c64[2] = add(x, -0.0) return %0",
+    ):
+        assert_becomes(statement(line, "x: c64[2]"), statement(line, "x: c64[2]"))
+    assert_becomes(
+        statement("%0: c64[2] = prod(x, dims=(), keepdim=False) return %0", "x: c64[2]"),
+        statement("%0: c64[2] = mul(x, 1.0) return %0", "x: c64[2]"),
+    )
+
+
 def test_guards_stay():
     assert_becomes(
         "graph f(x: f32[]) { %0: f32[] = mul(x, 1.0) %1: bool[] = gt(%0, 0) guard %1 is True return x }",

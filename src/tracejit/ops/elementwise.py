@@ -72,12 +72,12 @@ def mul(x: Array, y: Array) -> Array:
     "x / y",
     ufunc="true_divide",
     promotion=p.quotients,
-    grad={"x": lambda g, y: g / y, "y": lambda g, out, y: -g * (out / y)},
+    grad={"x": lambda g, y: g / y, "y": lambda g, x, y: -g * ((x / y) / y)},
     domain={"x": (-3.0, 3.0), "y": POSITIVE},
     samples=(MISMATCH,),
 )
 def div(x: Array, y: Array) -> Array:
-    """x / y in floating point."""
+    """x / y in floating point. Its gradient divides again: programs write to quotients."""
 
 
 @elementwise("-x", ufunc="negative", promotion=p.numeric_or_complex, grad=lambda g: -g)
@@ -166,14 +166,15 @@ def _pow_grad_base(g: Any, x: Any, y: Any) -> Any:
 
 
 def _pow_grad_exponent(g: Any, out: Any, x: Any, y: Any) -> Any:
-    """d(x**y)/dy = x**y * log(x), and zero where x == 0 and y >= 0."""
-    if not _is_number(x) and not out.dtype.is_complex:
-        return where((x == 0) & (y >= 0), 0.0, g * (out * x.log()))
+    """d(x**y)/dy = x**y * log(x), and zero where x == 0 and y >= 0; the logarithm is one of the result's dtype."""
     if not _is_number(x):
-        return where(x == 0, 0.0, g * (out * where(x == 0, 1.0, x).log()))
+        x = x.to(out.dtype)
+        none = x == 0 if out.dtype.is_complex else (x == 0) & (y >= 0)
+        return where(none, 0.0, g * (out * where(none, 1.0, x).log()))
     if x == 0:
         return where(y >= 0, 0.0, g * (out * -math.inf))
-    return g * (out * (math.log(x) if x > 0 else math.nan))
+    turn = 0.0 if x > 0 else 1j * math.pi if out.dtype.is_complex else math.nan
+    return g * (out * (math.log(abs(x)) + turn))
 
 
 # --- division with a remainder ------------------------------------------------------------------

@@ -71,7 +71,7 @@ def entr(x: Array) -> Array:
 @elementwise(
     "log(x / (1 - x))",
     promotion=p.to_float,
-    grad=lambda g, x, out: where(out == out, g / abs(x * (1.0 - x)), math.nan),
+    grad=lambda g, x: where((x >= 0) & (x <= 1), g / abs(x * (1.0 - x)), math.nan),
     domain=(0.05, 0.95),
 )
 def log_odds(x: Array) -> Array:

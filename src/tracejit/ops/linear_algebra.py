@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from .contraction import matmul, transposed
 from .elementwise import where
 from .lapack import guarded, solve_triangles
 from .library_threads import small_on_one_thread
-from .movement import cat, slice, sum_to, unsqueeze
+from .movement import cat, reshape, slice, sum_to, unsqueeze
 from .namespace import wide, xp
 from .source import arange
 from .table import Array, Sample, contraction
@@ -187,9 +188,26 @@ def _spread(g: Any) -> Any:
     return g.reshape((*g.shape, 1, 1))
 
 
+def _of_regular(g: Any, x: Any, singular: Any) -> Any:
+    """``g * inverse(x).T``, and ``g`` where ``x`` has no inverse: there ``g`` is a limit already, 0 or no number."""
+    singular = _spread(singular)
+    regular = where(singular & on_diagonal(x), 1.0, where(singular, 0.0, x))
+    return _spread(g) * where(singular, 1.0, transposed(inverse(regular)))
+
+
+def _determinant_grad(g: Any, x: Any, out: Any) -> Any:
+    return _of_regular(g * out, x, eq(out, 0))
+
+
+def _log_determinant_grad(g: Any, x: Any, out: Any) -> Any:
+    """Infinite where the logarithm is."""
+    singular = eq(out, -math.inf)
+    return _of_regular(where(singular, g * math.inf, g), conjugated(x), singular)
+
+
 @contraction(
     _number_type,
-    grad=lambda g, x, out: _spread(g * out) * transposed(inverse(x)),
+    grad=_determinant_grad,
     samples=(Sample((SQUARE,)),),
 )
 @small_on_one_thread
@@ -204,7 +222,7 @@ def _real_number_type(x: TensorType) -> TensorType:
 
 @contraction(
     _real_number_type,
-    grad=lambda g, x: _spread(g) * adjoint(inverse(x)),
+    grad=_log_determinant_grad,
     samples=(Sample((SQUARE,)), Sample((SQUARE + 0.5j * SQUARE[::-1],))),
 )
 @small_on_one_thread
@@ -218,12 +236,18 @@ def _packed_type(x: TensorType) -> TensorType:
     return TensorType((*_number_type(x).shape, 2), x.dtype)
 
 
-def _packed_grad(g: Any, x: Any) -> Any:
+def _packed_grad(g: Any, x: Any, out: Any) -> Any:
     """The sign stays."""
     shape = tuple(g.shape)
     starts = (*(0 for _ in shape[:-1]), 1)
-    upper = slice(g, starts=starts, counts=(*shape[:-1], 1), steps=(1,) * len(shape))
-    return unsqueeze(upper, dims=(len(shape),)) * adjoint(inverse(x))
+    upper, logarithm = (
+        reshape(
+            slice(pair, starts=starts, counts=(*shape[:-1], 1), steps=(1,) * len(shape)),
+            shape=shape[:-1],
+        )
+        for pair in (g, out)
+    )
+    return _log_determinant_grad(upper, x, logarithm)
 
 
 @contraction(_packed_type, grad=_packed_grad, samples=(Sample((SQUARE,)),))
@@ -240,7 +264,7 @@ def _sign_grad(g: Any, x: Any, out: Any) -> Any:
     if not x.spec.dtype.is_complex:
         return x * 0.0
     turn = (g * out - conjugated(g * out)) * 0.5
-    return _spread(turn) * transposed(inverse(x))
+    return _of_regular(turn, x, eq(out, 0))
 
 
 @contraction(

@@ -25,10 +25,16 @@ def of_integers(x: Array, y: Array) -> Array:
 def of_floats(x: Array, y: Array) -> Array:
     """``x`` to the power ``y``; NumPy takes the square root for one half, which is another function of -0.0 and -inf.
 
+    Of complex numbers it is that root, which NumPy does not take there, and the first power is the number itself.
+
     >>> of_floats(np.array([4.0, np.inf, -0.0]), np.array([0.5]))
     array([ 2., inf,  0.])
     """
     n = xp(x, y)
     if y.size == 1 and y.dtype.kind == "f" and (y == 0.5).all():
         return n.where(n.isneginf(x), -x, n.sqrt(x + (y - y)))
+    if y.size == 1 and y.dtype.kind == "c" and (y == 0.5).all():
+        return n.sqrt(n.broadcast_arrays(x, y)[0])
+    if y.size == 1 and y.dtype.kind == "c" and (y == 1).all():
+        return n.array(n.broadcast_arrays(x, y)[0])
     return n.power(x, y)

@@ -91,7 +91,7 @@ def pooling(g: Grower) -> Statement:
         f"F.interpolate({x}, scale_factor={factor}, mode='nearest-exact')",
         f"F.interpolate({x}, scale_factor={factor}, mode={g.pick(modes)!r}, align_corners={align})",
         f"F.interpolate({x}, size={size}, mode={g.pick(modes)!r}, align_corners={align})",
-        f"F.pad({x}, (1, 2), mode={g.pick(['reflect', 'replicate', 'circular', 'constant'])!r})",
+        f"F.pad({x}, {(1, 2) * dims}, mode={g.pick(['reflect', 'replicate', 'circular', 'constant'])!r})",
     ]
     if dims == 2:
         texts += [

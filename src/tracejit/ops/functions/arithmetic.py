@@ -250,9 +250,9 @@ def clamp(
     if min is not None and max is not None:
         return limits.clamp_between(input, min, max)
     if min is not None:
-        return limits.clamp_min(input, min)
+        return clamp_min(input, min)
     if max is not None:
-        return limits.clamp_max(input, max)
+        return clamp_max(input, max)
     raise RuntimeError(
         "torch.clamp: At least one of 'min' or 'max' must not be None".replace(
             "torch.", "tracejit."

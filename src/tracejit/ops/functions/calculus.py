@@ -18,7 +18,7 @@ from ..table import alias, function
 from .common import Number, Tensor, as_type, dim_of, is_tensor, promoted, shape_of
 from .joining import cat
 from .matrices import matmul
-from .slicing import slice_along
+from .slicing import select, slice_along
 
 
 def _areas(y: Tensor, x: Tensor | None, dx: Number, d: int) -> Tensor:
@@ -51,7 +51,10 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Number = 1.0, dim: int 
     tensor(4.)
     """
     d = dim_of(dim, y)
-    return r.sum(_areas(y, x, dx, d), dims=(d,), keepdim=False)
+    if x is not None or not shape_of(y)[d]:
+        return r.sum(_areas(y, x, dx, d), dims=(d,), keepdim=False)
+    ends = e.add(select(y, d, 0), select(y, d, -1))
+    return e.mul(e.sub(r.sum(y, dims=(d,), keepdim=False), e.mul(ends, 0.5)), dx)
 
 
 @function(method=False)

@@ -16,7 +16,7 @@ from ..table import function
 from .common import Number, Tensor, as_type, constant, dim_of, is_tensor, refuse_overflow, shape_of
 from .slicing import slice_along
 from .subscript import read
-from .subscript_writes import put_back
+from .subscript_writes import put_back, refuse_other_dtype
 
 
 @function(steady=True)
@@ -232,7 +232,9 @@ def index_put(
     >>> tj.index_put(tj.zeros(3), (tj.tensor([1, 1]),), tj.tensor([2.0, 3.0]), accumulate=True)
     tensor([0., 5., 0.])
     """
-    plan = read(input, tuple(slice(None) if i is None else i for i in indices))
+    index = tuple(slice(None) if i is None else i for i in indices)
+    refuse_other_dtype(input, index, values, accumulate)
+    plan = read(input, index)
     found = {i: entry[1] for i, entry in enumerate(plan.layout) if isinstance(entry, tuple)}
     return put_back(input, found, values, accumulate)
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ...dtypes import get_default_dtype
+from ...dtypes import get_default_dtype, promote_types
 from ...errors import ArgumentValueError, DtypeError, ShapeError, warn
 from .. import comparison as c
 from .. import elementwise as e
@@ -240,7 +240,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     tensor([0.7071])
     """
     common = shapes.broadcast("cosine_similarity", [shape_of(x1), shape_of(x2)])
-    kind = promoted(x1, x2)
+    kind = promote_types(x1.dtype, x2.dtype)  # tensors without dimensions count as others
     if not kind.is_floating_point:
         raise DtypeError(
             f"expected common dtype to be floating point, yet common dtype is {kind.title}"

@@ -22,6 +22,7 @@ from .common import (
     check_tensor,
     is_tensor,
     promoted,
+    refuse_overflow,
     require_float,
     upcast,
 )
@@ -86,6 +87,14 @@ def _narrowed(found: Tensor, dtype: DType) -> Tensor:
     return as_type(found, dtype) if dtype.is_half else found
 
 
+def _factor(value: Number, dtype: DType) -> Number:
+    """``value`` in ``dtype``: cut to a whole number, refused where it is too large, or complex among real ones."""
+    if isinstance(value, complex) and not dtype.is_complex:
+        raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
+    refuse_overflow(dtype, value)
+    return value if dtype.is_floating_point or dtype.is_complex else int(value)
+
+
 @function(steady=True)
 def addcmul(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, value: Number = 1
@@ -103,7 +112,8 @@ def addcmul(
     (base, first, second), dtype = _in_one_dtype(input, tensor1, tensor2)
     if dtype is bool_:
         raise UnsupportedDtypeError("\"addcmul_cpu_out\" not implemented for 'Bool'")
-    scaled = first if value == 1 else e.mul(first, value)
+    factor = _factor(value, dtype)
+    scaled = first if factor == 1 else e.mul(first, factor)
     return _narrowed(e.add(base, e.mul(scaled, second)), dtype)
 
 
@@ -127,7 +137,8 @@ def addcdiv(
             "will perform a true division of tensor1 and tensor2."
         )
     (base, first, second), dtype = _in_one_dtype(input, tensor1, tensor2)
-    scaled = first if value == 1 else e.mul(first, value)
+    factor = _factor(value, dtype)
+    scaled = first if factor == 1 else e.mul(first, factor)
     return _narrowed(e.add(base, e.div(scaled, second)), dtype)
 
 

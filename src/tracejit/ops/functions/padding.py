@@ -43,6 +43,10 @@ def pad(
         return _constant(input, pairs, 0 if value is None else value)
     if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
+    if widths and input.ndim - len(widths) // 2 not in (1, 2):  # a batch, if any, and channels
+        raise NotImplementedError(
+            f"Padding size {len(widths)} is not supported for {input.ndim}D input tensor."
+        )
     input = input if mode == "circular" else widened(input)
     for offset, (before, after) in enumerate(pairs):
         input = _indexed(input, input.ndim - 1 - offset, before, after, mode)

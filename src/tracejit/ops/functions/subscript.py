@@ -105,10 +105,12 @@ def _planned(shape: Shape, items: list[Any]) -> Plan:
     if used > len(shape):
         raise DimensionError(f"too many indices for tensor of dimension {len(shape)}")
     found = [i for i, item in enumerate(items) if item is Ellipsis]
-    if len(found) > 1:
-        raise DimensionError("an index can only have a single ellipsis ('...')")
     at = found[0] if found else len(items)
     fill = [builtins.slice(None)] * (len(shape) - used)
+    if len(found) > 1:  # each steps over as many dimensions, and the first one over all there are
+        if fill and items[found[1] :] != [Ellipsis] * (len(items) - found[1]):
+            raise DimensionError("an index behind a second ellipsis ('...') has no dimension left")
+        items = [item for i, item in enumerate(items) if item is not Ellipsis or i == at]
     plan = Plan([0] * len(shape), list(shape), [1] * len(shape))
     dim = 0
     for item in (*items[:at], *fill, *items[at + 1 :]):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ... import dtypes
+from ...errors import DtypeError
 from .. import elementwise as e
 from .. import indexing as ix
 from .. import movement as m
@@ -52,6 +54,7 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     tensor([[ 1.,  2.],
             [-1., -1.]])
     """
+    given = value
     if not is_tensor(value) and not isinstance(value, (bool, int, float, complex)):
         value = _number(value)
     if not is_tensor(value) and not self.dtype.is_half:
@@ -64,6 +67,8 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     found = index_tensors(plan)
     view = basic_view(self, plan, to_read=any(not i.ndim for i in found.values()))
     view, indices = select_scalars(view, found)
+    if indices and is_tensor(given):
+        refuse_other_dtype(self, index if isinstance(index, tuple) else (index,), given)
     if indices and repeated(view):
         index = tuple(indices.get(d, slice(None)) for d in range(view.ndim))
         put_at(view, index, lambda shape: fitted(value, view.dtype, shape), accumulate=False)
@@ -72,6 +77,19 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     else:
         refuse_overlap(view, (value,))
         view._assign(fitted(value, view.dtype, shape_of(view)), since)
+
+
+def refuse_other_dtype(
+    x: Tensor, index: Sequence[Any], value: Tensor, accumulate: bool = False
+) -> None:
+    """``RuntimeError`` where a tensor of another dtype is to be written at positions; one value under masks is cast."""
+    masks = all(not is_tensor(i) or i.dtype is dtypes.bool_ for i in index)
+    if value.dtype is x.dtype or (masks and value.spec.numel == 1 and not accumulate):
+        return
+    raise DtypeError(
+        "Index put requires the source and destination dtypes match, "
+        f"got {x.dtype.title} for the destination and {value.dtype.title} for the source."
+    )
 
 
 def _number(value: Any) -> Any:

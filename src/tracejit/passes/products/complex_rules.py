@@ -189,7 +189,9 @@ def _rounded_mul(r: Reals, x: Parts, y: Parts) -> Parts:
 
 
 def _pow(r: Reals, x: Parts, y: Parts) -> Parts:
-    """A whole power, by the products that NumPy takes; zero has no sign then."""
+    """A whole power, by the products that NumPy takes; zero has no sign then, but in the first one."""
+    if int(y[0]) == 1:
+        return x
     real, imaginary = _product_of(r, x, int(y[0]))
     none = r("logical_and", r("eq", x[0], 0.0), r("eq", x[1], 0.0))
     return r.where(none, 0.0, real), r.where(none, 0.0, imaginary)

@@ -72,21 +72,21 @@ def same(value: Value, operand: Operand) -> Value | None:
 
 
 def _right_number(number: float) -> Rule:
-    """``x op number`` is x."""
+    """``x op number`` is x; not of complex numbers, whose other part meets the number's, which is 0."""
 
     def rule(_: Rewriter, value: Value) -> Value | None:
         x, y = value.operands
-        return same(value, x) if is_number(y, number) else None
+        return same(value, x) if is_number(y, number) and not value.spec.dtype.is_complex else None
 
     return rule
 
 
 def _left_number(number: float) -> Rule:
-    """``number op x`` is x."""
+    """``number op x`` is x, but not of complex numbers."""
 
     def rule(_: Rewriter, value: Value) -> Value | None:
         x, y = value.operands
-        return same(value, y) if is_number(x, number) else None
+        return same(value, y) if is_number(x, number) and not value.spec.dtype.is_complex else None
 
     return rule
 

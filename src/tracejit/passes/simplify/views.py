@@ -120,7 +120,10 @@ def reduces_nothing(value: Value) -> bool:
 
 
 def _reduction_of_nothing(rewriter: Rewriter, value: Value) -> Value | None:
-    """A reduction along no dimension; a sum also turns -0.0 into 0.0, as ``x + 0.0`` does."""
+    """A reduction along no dimension; a sum also turns -0.0 into 0.0, as ``x + 0.0`` does.
+
+    A product of complex numbers is one by 1, whose imaginary part makes NaN of infinities.
+    """
     assert isinstance(value.op, Reduction)
     if not reduces_nothing(value):
         return None
@@ -131,6 +134,8 @@ def _reduction_of_nothing(rewriter: Rewriter, value: Value) -> Value | None:
         x = rewriter.write(op, operands, value.line, **options)
     if value.op.combine == "sum" and dtype.is_differentiable:
         return rewriter.write("add", (x, 0.0), value.line)
+    if value.op.combine == "prod" and dtype.is_complex:
+        return rewriter.write("mul", (x, 1.0), value.line)
     return x
 
 
