@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.special
 
+import tracejit as tj
 from process_tools import printed
 from tracejit.ops import namespace
 
@@ -79,3 +80,12 @@ def test_the_values_are_scipys() -> None:
             want = getattr(scipy.special, name)(x.astype(dtype))
             assert have.dtype == want.dtype
             assert have.tobytes() == want.tobytes()
+
+
+@pytest.mark.parametrize("name", ["elu", "selu", "celu"])
+def test_exponential_units_of_not_a_number_have_no_slope(name):
+    x = tj.tensor([float("nan"), -1.0, 2.0], requires_grad=True)
+    for function in (getattr(tj.nn.functional, name), tj.compile(getattr(tj.nn.functional, name))):
+        x.grad = None
+        function(x).sum().backward()
+        assert x.grad.isnan().tolist() == [True, False, False]

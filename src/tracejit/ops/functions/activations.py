@@ -134,8 +134,8 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """
     require_float("elu", input)
     x = upcast(input)
-    below = c.lt(x, 0)  # zero has the slope of what is below, but no curvature
-    found = e.where(below, alpha * t.expm1(e.where(below, x, 0.0)), e.leaky(x, alpha))
+    above = c.ge(x, 0)  # zero has the slope of what is below, but no curvature; NaN is below
+    found = e.where(above, e.leaky(x, alpha), alpha * t.expm1(e.where(above, 0.0, x)))
     return _finish(input, as_type(found, input.dtype), inplace)
 
 
@@ -166,8 +166,8 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
     x = upcast(input)
-    below = c.lt(x, 0)
-    found = e.where(below, alpha * t.expm1(e.where(below, x, 0.0) / alpha), x)
+    above = c.ge(x, 0)
+    found = e.where(above, x, alpha * t.expm1(e.where(above, 0.0, x) / alpha))
     return _finish(input, as_type(found, input.dtype), inplace)
 
 
