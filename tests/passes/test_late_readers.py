@@ -14,8 +14,14 @@ from tracejit import config, nn
 from tracejit.ir import parse
 from tracejit.nn import functional as F
 from tracejit.ops.table import Elementwise, Reduction
+from tracejit.passes.fusion import late_readers
 from tracejit.passes.fusion.fusion import fuse
 from tracejit.passes.fusion.late_readers import compute_late, traffic
+
+
+@pytest.fixture(autouse=True)
+def _large_values_are_not_that_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(late_readers, "LARGE", 1 << 15)
 
 
 def schedule_of(graph: Any, order: Any = None) -> Any:

@@ -83,8 +83,8 @@ def fold_columns(
     ...         out[i] = total
     ...     return 0
     ... ''', "total", noalias=True, vector_bits=512, lacking=(), widen=512).text
-    >>> text.count("fadd reassoc <16 x float>")
-    2
+    >>> text.count("fadd reassoc <16 x float>")  # two registers, of whole panels and of what is left
+    4
     """
     name, start, stop, _ = lowering.range_of(node)
     counter = f"%{lowering.fresh(name)}"

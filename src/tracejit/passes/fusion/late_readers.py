@@ -32,8 +32,9 @@ from .groups import FULL, Group, Schedule, is_constant, is_elementary, root
 
 __all__ = ["compute_late", "traffic"]
 
-#: Elements of a value from which on memory is what its kernel waits for.
-LARGE = 1 << 15
+#: Elements of a value from which on its kernel waits for memory. What is smaller lies in the cache, and kernels for it
+#: are the same for all sizes.
+LARGE = 1 << 20
 #: A value that has so many times fewer elements than another one costs nothing beside it.
 SMALL = 8
 #: Operations that are done again for a value, at most.
@@ -57,10 +58,10 @@ def compute_late(graph: Graph, schedule: Schedule, order: Order) -> tuple[Graph,
 
     >>> from tracejit.ir import parse
     >>> from .fusion import fuse
-    >>> graph = parse('''graph f(x: f32[64, 1024], g: f32[1024]) {
-    ...     %0: f32[64, 1] = sum(x, dims=(1,), keepdim=True)
-    ...     %1: f32[64, 1024] = sub(x, %0)
-    ...     %2: f32[64, 1] = amax(%1, dims=(1,), keepdim=True)
+    >>> graph = parse('''graph f(x: f32[1024, 1024], g: f32[1024]) {
+    ...     %0: f32[1024, 1] = sum(x, dims=(1,), keepdim=True)
+    ...     %1: f32[1024, 1024] = sub(x, %0)
+    ...     %2: f32[1024, 1] = amax(%1, dims=(1,), keepdim=True)
     ...     %3: f32[1024] = sum(%1, dims=(0,), keepdim=False)
     ...     return %2, %3
     ... }''')

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from ..state.checks import Read
     from ..state.state import StateGuard
 
+#: Guards of paths that are long.
+LONG_PATHS = 128
 #: Unseen decisions on a number that are always allowed, and one more for each so many calls that were served.
 PATIENCE = 3
 CALLS_PER_DECISION = 8
@@ -339,12 +341,17 @@ class NumberUses:
         return True
 
     def _items_index(self, entry: Entry, sources: Sequence[Number]) -> bool:
-        """The same for ints that are read from tensors, on all lines of these paths, as calls come to each."""
+        """The same for ints that are read from tensors, on all lines of these paths, as calls come to each.
+
+        Of long paths all that is read has to index: else there are as many decisions, and each path is one of its own.
+        """
         guards = [s.guard for s in entry.root.segments()]
         numbers = [g for g in guards if isinstance(g, NumberGuard) and type(g.expected) is int]
         seen = {*sources}.union(*(g.value.sources() for g in numbers))
-        read = {g.line for g in guards if isinstance(g, ItemRead) and g.number in seen}
-        indices = read - self.more_lines - {None}
+        reads = [g for g in guards if isinstance(g, ItemRead)]
+        indices = {g.line for g in reads if g.number in seen} - self.more_lines - {None}
+        if len(guards) > LONG_PATHS and any(g.line not in indices for g in reads):
+            return False
         self.size_lines |= indices
         self.item_lines -= indices
         return bool(indices)
