@@ -89,3 +89,15 @@ def test_exponential_units_of_not_a_number_have_no_slope(name):
         x.grad = None
         function(x).sum().backward()
         assert x.grad.isnan().tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize("base", [2.0, 0.5, 0.0, -1.5, 3])
+def test_powers_of_a_number_have_gradients_in_compiled_code(base):
+    expected = None
+    values = tj.tensor([0.5, 2.0, -1.0])
+    for function in (lambda y: base**y, tj.compile(lambda y: base**y, strict=True)):
+        for _ in range(2):
+            y = values.clone().requires_grad_()
+            function(y).sum().backward()
+            expected = y.grad.numpy() if expected is None else expected
+            np.testing.assert_allclose(y.grad.numpy(), expected, 1e-6)

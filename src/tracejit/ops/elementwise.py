@@ -174,7 +174,7 @@ def _pow_grad_exponent(g: Any, out: Any, x: Any, y: Any) -> Any:
     if x == 0:
         return where(y >= 0, 0.0, g * (out * -math.inf))
     turn = 0.0 if x > 0 else 1j * math.pi if out.dtype.is_complex else math.nan
-    return g * (out * (math.log(abs(x)) + turn))
+    return g * (out * (math.log(math.fabs(x)) + turn))  # ``abs`` is the op here
 
 
 # --- division with a remainder ------------------------------------------------------------------
