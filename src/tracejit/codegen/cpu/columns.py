@@ -57,6 +57,8 @@ class Columns:
         long = smallest(LONGEST, -(-self.rows // needed))
         self.block_rows = largest(largest(1, BLOCK_ELEMENTS // largest(1, work)), long)
         self.blocks = largest(1, -(-self.rows // self.block_rows))
+        full = sum(level == FULL for level in writer.group.level.values())
+        self.short = len(nest.reduced) == 1 and full <= SHORT
         self.folds = self._goes_on()
         self.reductions = [v for v in writer.group.values if isinstance(v.op, Reduction)]
         self.in_registers = self._fits_in_registers()
@@ -81,11 +83,11 @@ class Columns:
     def _fits_in_registers(self) -> bool:
         """Are columns few by now, and little is done with them? More of them are folded in memory by the same text."""
         group, nest = self.writer.group, self.writer.nest
-        if hint(self.columns) > WIDE or len(nest.reduced) != 1:
+        if hint(self.columns) > WIDE or not self.short:
+            return False
+        if group.tables or any(map(is_random, group.values)):
             return False
         full = [v for v in group.values if group.level[v] == FULL]
-        if len(full) > SHORT or group.tables or any(map(is_random, group.values)):
-            return False
         accesses = [*nest.reads.items(), *((v, nest.writes[v]) for v in full if v in nest.writes)]
         beside = all(
             is_one(a.strides[self.inner]) or is_zero(a.strides[self.inner]) for _, a in accesses
@@ -229,8 +231,7 @@ def _fold_in_memory(writer: Writer, columns: Columns, wide: str, lanes: str) -> 
         text.add(2, f"for i{axis} in range(first, {rest}, {lanes}):")
         text.add(3, f"for i{inner} in range(start, wide):")
         _points_of_rows(writer, columns, [f"i{axis}"], 4)
-    each = sum(level == FULL for level in writer.group.level.values())
-    if len(writer.nest.reduced) > 1 or each > SHORT:
+    if not columns.short:
         return rest
     text.add(2, f"several = last - (last - {rest}) % {ROWS}")
     text.add(2, f"for i{axis} in range({rest}, several, {ROWS}):")

@@ -17,7 +17,7 @@ import ast
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tracejit.codegen.lower.body import BITS, Body, Loop, body_of
 from tracejit.codegen.lower.carried import CarriedLanes
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from tracejit.codegen.lower.function import FunctionLowering
 
 __all__ = ["fold_columns", "folds_columns"]
+
+T = TypeVar("T")
 
 #: Registers that hold results, of the 32 that come with vectors of 512 bits, and of 16.
 _REGISTERS = {512: 16, 256: 8}
@@ -102,7 +104,7 @@ def fold_columns(
         name: Value(counter, I64, index=True),
         row: Value(rows.counter, I64, index=True),
     }
-    lines = _apart(lowering, lambda: lowering.statements(inner.body))
+    lines, _ = _apart(lowering, lambda: lowering.statements(inner.body))
     found = [_end(lowering, statement) for statement in node.body[loops[0] + 1 :]]
     lowering.values = outer
     slots = {slot.ref: slot.type.llvm for slot in lowering.all_slots.values()}
@@ -121,13 +123,13 @@ def _expected(node: ast.For) -> int:
     fail(node, "a loop over columns is `for name in columns(start, stop, 128)`")
 
 
-def _apart(lowering: FunctionLowering, lower: Callable[[], object]) -> list[str]:
-    """The lines that something lowers to, which are taken from the function again."""
+def _apart(lowering: FunctionLowering, lower: Callable[[], T]) -> tuple[list[str], T]:
+    """The lines that something lowers to, which are taken from the function again, and what it returns."""
     begin = len(lowering.lines)
-    lower()
-    found = lowering.lines[begin:]
+    found = lower()
+    lines = lowering.lines[begin:]
     del lowering.lines[begin:]
-    return found
+    return lines, found
 
 
 def _end(lowering: FunctionLowering, node: ast.stmt) -> _End:
@@ -135,10 +137,7 @@ def _end(lowering: FunctionLowering, node: ast.stmt) -> _End:
     match node:
         case ast.Assign(targets=[ast.Subscript() as target], value=ast.Name(id=name)):
             if name in lowering.slots:
-                begin = len(lowering.lines)
-                address, element = lowering.address(target)
-                lines = lowering.lines[begin:]
-                del lowering.lines[begin:]
+                lines, (address, element) = _apart(lowering, lambda: lowering.address(target))
                 slot = lowering.slots[name]
                 if slot.type is element:
                     return _End(lines, address, element.llvm, slot.ref)

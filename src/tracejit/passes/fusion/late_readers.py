@@ -26,8 +26,7 @@ from ...extents import hint
 from ...ir.builder import mapped
 from ...ir.graph import Graph, Statement, Value
 from ...ops.table import Elementwise, Reduction
-from ..gradient.recompute import Order, again
-from ..simplify.liveness import live_part
+from ..gradient.recompute import Order, again, rewritten
 from .groups import FULL, Group, Schedule, is_constant, is_elementary, root
 
 __all__ = ["compute_late", "traffic"]
@@ -136,13 +135,12 @@ class _Search:
             if new > _bytes(value):
                 return
             saved += _bytes(value) - new
-        if saved > 0:
-            self.saved += saved
-            self.stored.discard(value)
-            for reader in readers:
-                late = self.late.setdefault(reader, _Late())
-                late.values.update(values)
-                late.reads.update(leaves)
+        self.saved += saved
+        self.stored.discard(value)
+        for reader in readers:
+            late = self.late.setdefault(reader, _Late())
+            late.values.update(values)
+            late.reads.update(leaves)
 
     def late_readers(self, group: Group, value: Value) -> list[Group] | None:
         """The other groups that read a value itself; None where anything else does."""
@@ -172,7 +170,7 @@ class _Search:
         if value in found:
             return True
         quick = isinstance(value.op, Elementwise) and not is_elementary(value)
-        if not quick or value not in self.known or len(found) >= MOST_OPERATIONS:
+        if not quick or value not in self.known:
             return False
         for x in value.value_operands:
             source = root(x)
@@ -219,11 +217,7 @@ class _Rewriting:
             self.body.append(new)
             if value in self.before:
                 self.order[new] = self.mapped(self.before[value])
-        outputs = self.mapped(self.graph.outputs)
-        graph = live_part(Graph(self.graph.name, self.graph.inputs, tuple(self.body), outputs))
-        left = set(graph.values)
-        order = {v: tuple(x for x in xs if x in left) for v, xs in self.order.items() if v in left}
-        return graph, order
+        return rewritten(self.graph, self.body, self.mapped(self.graph.outputs), self.order)
 
     def mapped(self, values: Sequence[Value]) -> tuple[Value, ...]:
         """What stands for some values."""

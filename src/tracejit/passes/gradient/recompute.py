@@ -109,11 +109,8 @@ class _Rewriting:
                 x: self.anew(x, family, value) for x in value.value_operands if root(x) in family
             }
             self.mapping[value] = self.add(mapped(value, {**self.mapping, **changed}))
-        outputs = tuple(self.mapping[v] for v in self.graph.outputs)
-        graph = live_part(Graph(self.graph.name, self.graph.inputs, tuple(self.body), outputs))
-        left = set(graph.values)  # what only late readers read is gone where it first stood
-        order = {v: tuple(x for x in xs if x in left) for v, xs in self.order.items() if v in left}
-        return graph, order
+        outputs = [self.mapping[v] for v in self.graph.outputs]
+        return rewritten(self.graph, self.body, outputs, self.order)
 
     def add(self, value: Value) -> Value:
         self.body.append(value)
@@ -139,6 +136,16 @@ class _Rewriting:
             if is_call(top) or (waits_for_calls and not is_view(top)):
                 self.order[copy] = tuple(self.mapping[x] for x in self.awaited[reader])
         return self.again[value]
+
+
+def rewritten(
+    graph: Graph, body: Sequence[Statement], outputs: Sequence[Value], order: Order
+) -> tuple[Graph, Order]:
+    """``graph`` with another body: what is live of it, and of ``order``."""
+    found = live_part(Graph(graph.name, graph.inputs, tuple(body), tuple(outputs)))
+    left = set(found.values)  # what only late readers read is gone where it first stood
+    kept = {v: tuple(x for x in xs if x in left) for v, xs in order.items() if v in left}
+    return found, kept
 
 
 def again(value: Value, mapping: dict[Value, Value]) -> Value:

@@ -64,7 +64,7 @@ class DevicePlanner(Planner):
 
     def fused(self, layouts: Layouts) -> tuple[Placed, Schedule]:
         """The legal graph with memory for what is moved, and its kernels."""
-        return self.placed(layouts, {})
+        return self.placed(self.legal, layouts, {})
 
     def body(self, *given: Any) -> BodyPlanner:
         """What plans the body of a loop into this program: its rounds are queued by native code."""

@@ -99,20 +99,17 @@ class Planner:
     def fused(self, layouts: Layouts) -> tuple[Placed, Schedule]:
         """The legal graph with memory for what is moved, and its kernels, which read and write as little as can be."""
         self.legal, after = recompute(self.legal)
-        placed, schedule = self.placed(layouts, after)
-        late = compute_late(self.legal, schedule, after)
-        if late is None:
-            return placed, schedule
-        before, self.legal = self.legal, late[0]
-        other = self.placed(layouts, late[1])
-        if traffic(other[1]) < traffic(schedule):
-            return other
-        self.legal = before
-        return placed, schedule
+        found = self.placed(self.legal, layouts, after)
+        late = compute_late(self.legal, found[1], after)
+        if late is not None:
+            other = self.placed(late[0], layouts, late[1])
+            if traffic(other[1]) < traffic(found[1]):
+                self.legal, found = late[0], other
+        return found
 
-    def placed(self, layouts: Layouts, after: Order) -> tuple[Placed, Schedule]:
-        """The same for the legal graph as it is; ``after`` says what must be complete before some values."""
-        placed = place_moves(self.legal, layouts, self.products, after)
+    def placed(self, legal: Graph, layouts: Layouts, after: Order) -> tuple[Placed, Schedule]:
+        """The same for a legal graph as it is; ``after`` says what must be complete before some values."""
+        placed = place_moves(legal, layouts, self.products, after)
         return placed, fuse(placed.graph, is_fusible, placed.waits, self.across)
 
     def body(self, *given: Any) -> BodyPlanner:
