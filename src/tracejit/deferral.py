@@ -11,6 +11,7 @@ them lie as NumPy's views do; so everything but the elements is known at once.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -19,6 +20,7 @@ import numpy as np
 
 from .cuda.arrays import MODULES, is_on_device
 from .deferred import Deferred
+from .dtypes import get_default_dtype
 from .layout import array_layout, contiguous_layout, intern_layout
 from .locks import renewed_rlock
 from .meta import ANY
@@ -45,7 +47,7 @@ _NUMBERS = frozenset({bool, int, float})
 
 
 @dataclass(frozen=True)
-class _Cost:
+class Cost:
     """What is known of an operation on tensors of some types: how its result lies, and what eager code takes for it."""
 
     layout: Any = None  # None: it cannot be put off
@@ -53,7 +55,7 @@ class _Cost:
     is_large: bool = False
 
     @classmethod
-    def of(cls, op: Op, kinds: list[Any], attributes: dict[str, Any]) -> _Cost:
+    def of(cls, op: Op, kinds: list[Any], attributes: dict[str, Any]) -> Cost:
         """That of an operation on ``kinds``, types of tensors and numbers."""
         if not (_is_total(op) and _are_floats(kinds[:1] if op in _LOOKUPS else kinds)):
             return cls()
@@ -86,7 +88,7 @@ class Deferral:
         self.waiting: list[weakref.ref[Deferred]] = []
         self.seconds = 0.0  # that eager code takes for what waits
         self.interruptions = 0  # how often that had to be computed before the end
-        self.known: dict[Any, _Cost] = {}
+        self.known: dict[Any, Cost] = {}
         self.views: dict[
             Any, tuple[Any, Any] | bool | None
         ] = {}  # how views lie, by what they show and how that lies
@@ -110,21 +112,47 @@ class Deferral:
             if shown is None:
                 return None
             if shown:
-                return _placed(self._view(op, operands[0], given, attributes, shown), operands)
-        key = (op, *[type(k) if type(k) in _NUMBERS else k for k in kinds], *attributes.values())
-        cost = self.known.get(key)
-        if cost is None:
-            cost = self.known[key] = _Cost.of(op, kinds, attributes)
+                return _placed(self.view(op, operands[0], given, attributes, shown), operands)
+        cost = self.cost(op, kinds, attributes)
         if not (cost.is_large or (later and cost.layout is not None)):
             return None
         if op in _LOOKUPS and not _in_range(
             given[1], kinds[0].shape[attributes["dim"]], attributes
         ):
             return None
-        block = Deferred(self, op, given, attributes, cost.layout)
+        out = self.put_off(op, operands, given, attributes, cost.layout, cost.seconds)
+        return _placed(out, operands)
+
+    def cost(self, op: Op, kinds: list[Any], attributes: dict[str, Any]) -> Cost:
+        """What is known of an operation on ``kinds``, types of tensors and numbers."""
+        usual = get_default_dtype()
+        key = (
+            op,
+            usual,
+            *[type(k) if type(k) in _NUMBERS else k for k in kinds],
+            *attributes.values(),
+        )
+        cost = self.known.get(key)
+        if cost is None:
+            cost = self.known[key] = Cost.of(op, kinds, attributes)
+        return cost
+
+    def put_off(
+        self,
+        op: Op,
+        operands: Sequence[Any],
+        given: list[Any],
+        attributes: dict[str, Any],
+        layout: Any,
+        seconds: float,
+    ) -> Tensor:
+        """What an operation will give; ``given`` are arrays, or what stands for them, and numbers."""
+        block = Deferred(self, op, given, attributes, layout)
         block.versions = [(x._writes, x._writes.value) for x in operands if isinstance(x, Tensor)]
-        self._wait(block, cost.seconds)
-        return _placed(_shown(block), operands)
+        with self.lock:
+            self.waiting.append(weakref.ref(block))
+            self.seconds += seconds
+        return _shown(block)
 
     def _shown(
         self, op: Op, source: Deferred, kinds: list[Any], attributes: dict[str, Any]
@@ -145,22 +173,15 @@ class Deferral:
         self.views[key] = found
         return found
 
-    def _view(
+    def view(
         self, op: Op, source: Tensor, given: list[Any], attributes: dict[str, Any], shown: Any
     ) -> Tensor:
-        """A view of what is put off."""
+        """A view of what is put off; ``shown`` is how it lies, and an array without memory that lies so."""
         layout, meta = shown
-        block = Deferred(self, op, given, attributes, layout)
-        block.meta = meta
-        self._wait(block, 0.0)
-        out = _shown(block)
+        out = self.put_off(op, (source,), given, attributes, layout, 0.0)
+        out._block.meta = meta
         out._become_view(source, op, attributes)
         return out
-
-    def _wait(self, block: Deferred, seconds: float) -> None:
-        with self.lock:
-            self.waiting.append(weakref.ref(block))
-            self.seconds += seconds
 
     def compute(self) -> None:
         """Compute what waits, in order, as far as anybody can still look at it."""

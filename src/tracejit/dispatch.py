@@ -42,12 +42,11 @@ def apply(
     modes = MODES
     if modes.builder is not None:
         return modes.builder.emit(op, operands, attributes)
-    recorder = modes.recorder
-    attributes = attributes if recorder is None else _numbers_of(attributes)
-    if recorder is not None and (
-        (out := _otherwise(recorder, op, operands, attributes, given)) is not None
+    if modes.recorder is not None and (
+        (heard := _heard(op, operands, attributes, given)) is not None
     ):
-        return out
+        return heard
+    recorder = modes.recorder
     arrays = []
     requires_grad = is_view = False
     for x in operands:
@@ -85,6 +84,24 @@ def _evaluated(op: Op, arrays: list[Any], attributes: dict[str, Any]) -> Any:
         if isinstance(error, MemoryError) or vast:
             raise HostMemoryError(f"{op.name}: {text}") from error
         raise
+
+
+def _heard(
+    op: Op,
+    operands: tuple[Any, ...],
+    attributes: dict[str, Any],
+    given: tuple[Any, ...] | None,
+) -> Tensor | None:
+    """The result in a recording that foresaw it, or has it done otherwise than ever; None where it is as ever."""
+    if MODES.recorder.foresee is not None and given is None:
+        foreseen: Tensor | None = MODES.recorder.foresee(op, operands, attributes)
+        if foreseen is not None:
+            return foreseen
+    plain = _numbers_of(attributes)
+    if plain is not attributes:
+        out: Tensor = apply(op, operands, plain, given)
+        return out
+    return _otherwise(MODES.recorder, op, operands, attributes, given)
 
 
 def _otherwise(

@@ -18,6 +18,7 @@ import pytest
 
 import house_rules as rules
 from process_tools import python
+from tracejit.runtime.kept import plans
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src"
@@ -91,6 +92,28 @@ def test_imports_point_down():
         if inside(found.target) and (why := rules.layer_violation(name, found.target))
     ]
     assert not broken, "\n".join(broken)
+
+
+def test_plans_are_made_by_modules_of_the_folders_that_are_looked_at():
+    folders = {*plans.PLANNING}
+    assert all((SOURCE / "tracejit" / name).is_dir() for name in folders)
+    others = [
+        f"{where(name, found.line)}: {found.target}"
+        for name, found in imports()
+        if rules.layer_name(name) in folders and inside(found.target)
+        if not looked_at(found.target, folders)
+    ]
+    assert not others, "\n".join(others)
+
+
+def looked_at(target: str, folders: set[str]) -> bool:
+    """Is a module of the package in one of the folders, or at the top?"""
+    top = rules.layer_name(target)
+    return top in folders or f"tracejit.{top}" not in modules() or is_at_top(f"tracejit.{top}")
+
+
+def is_at_top(module: str) -> bool:
+    return modules()[module].parent == SOURCE / "tracejit"
 
 
 def test_no_import_cycles():

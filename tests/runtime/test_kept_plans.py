@@ -16,7 +16,7 @@ from tracejit import config
 from tracejit.extents import Extents
 from tracejit.runtime.counts import COUNTS
 from tracejit.runtime.kept.data import Decoder, Encoder, NotKept
-from tracejit.runtime.kept.plans import put_waiting
+from tracejit.runtime.kept.plans import PLANNING, modules_of, put_waiting
 from tracejit.runtime.machine_code import store
 from tracejit.runtime.plan.records import KeptPlan
 from tracejit.runtime.streaming import STREAMED_BYTES
@@ -247,6 +247,27 @@ def test_other_circumstances_are_other_plans(
     finally:
         tj.set_default_dtype(tj.float32)
     assert (made, read) == (1, 0)
+
+
+def test_plans_are_those_of_the_modules_as_they_are(tmp_path: Path) -> None:
+    for name in PLANNING:
+        (tmp_path / name / "inner" / "__pycache__").mkdir(parents=True)
+    (tmp_path / "nn").mkdir()
+    places = [tmp_path, tmp_path / "passes", tmp_path / "runtime" / "inner", tmp_path / "nn"]
+    for place in places:
+        (place / "module.py").write_text("a = 1\n")
+    found = [modules_of(tmp_path)]
+    for place in places[:-1]:
+        (place / "module.py").write_text("a = 12\n")
+        found.append(modules_of(tmp_path))
+    (tmp_path / "ir" / "new.py").touch()
+    found.append(modules_of(tmp_path))
+    (tmp_path / "ir" / "new.py").rename(tmp_path / "ir" / "inner" / "new.py")
+    found.append(modules_of(tmp_path))
+    assert len(set(found)) == len(found) == 6
+    (tmp_path / "nn" / "module.py").write_text("a = 12\n")
+    (tmp_path / "ops" / "inner" / "__pycache__" / "module.cpython-311.pyc").touch()
+    assert modules_of(tmp_path) == found[-1]
 
 
 def test_without_their_kernels_plans_are_made_again(

@@ -159,6 +159,29 @@ class Builder:
             self.body.append(value)
         return known
 
+    def again(
+        self,
+        value: Value,
+        operands: Sequence[Value | Scalar],
+        values: Sequence[Value],
+        line: tuple[str, int] | None,
+    ) -> Value:
+        """``value`` on other operands of the same types and the same numbers, unless an equal one is there.
+
+        ``values`` are those of the operands that are no numbers.
+        """
+        assert value.op is not None
+        numbers = attribute_keys(value)
+        if len(values) == len(operands):
+            key: Any = (value.op.name, *values, *numbers)
+        else:
+            key = (value.op.name, *map(_operand_key, operands), *numbers)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = value.again(tuple(operands), tuple(values), line)
+            self.body.append(known)
+        return known
+
     def copy(self, value: Value, mapping: Mapping[Value, Value]) -> Value:
         """``value`` again, on the mapped operands, which must have the types of the original ones."""
         return self.insert(mapped(value, mapping))

@@ -59,6 +59,19 @@ class Value(OperatorMixin):
         self.value_operands: tuple[Value, ...] = operands  # type: ignore[assignment]
         self.attribute_key: tuple[Any, ...] | None = None  # made when value numbering first asks
 
+    def again(
+        self,
+        operands: tuple[Value | Scalar, ...],
+        value_operands: tuple[Value, ...],
+        line: tuple[str, int] | None,
+    ) -> Value:
+        """The same statement on other operands of the same types, ``value_operands`` those of them that are values."""
+        new = Value.__new__(Value)
+        new.spec, new.op, new.attributes, new.name = self.spec, self.op, self.attributes, ""
+        new.operands, new.value_operands, new.line = operands, value_operands, line
+        new.attribute_key = self.attribute_key
+        return new
+
     def __bool__(self) -> bool:
         raise TypeError(
             "an IR value has no truth: branch on tensors while recording, not inside a rule or a pass"

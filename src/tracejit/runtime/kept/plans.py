@@ -46,6 +46,8 @@ _log = logging.getLogger("tracejit.store")
 
 #: The word of a table that is an address of this process by itself (see `launcher.table_words`).
 _CONTEXT = 2
+#: Folders of modules that plans are made by, beside those at the top. To look at all files would take twice as long.
+PLANNING = ("autograd", "codegen", "cuda", "ir", "ops", "passes", "runtime", "scalar_math")
 _SLOTS = ("output_slots", "output_types", "pack_bytes", "arena_bytes", "constants", "late")
 
 
@@ -122,22 +124,28 @@ def surroundings() -> list[Any]:
     blas = find_blas()
     library = blas and [blas.origin, blas.max_size, blas.controlled, blas.vectors_only]
     versions = [str(__version__), np.__version__, platform.python_version()]
-    return [*versions, machine(), library, _files()]
+    return [*versions, machine(), library, modules_of(Path(__file__).parents[2])]
 
 
-def _files() -> str:
-    """The modules of this package: their names, sizes and times."""
-    digest = hashlib.sha256()
-    folders = [str(Path(__file__).parents[2])]
+def modules_of(package: Path) -> str:
+    """The modules of a package that plans are made by: their names, sizes and times.
+
+    >>> modules_of(Path(__file__).parents[2]) == surroundings()[-1]
+    True
+    """
+    found: list[tuple[str, int, int]] = []
+    top = str(package)
+    folders = [top, *[str(package / name) for name in PLANNING]]
     while folders:
-        with os.scandir(folders.pop()) as entries:
-            for entry in sorted(entries, key=lambda entry: entry.name):
+        folder = folders.pop()
+        with os.scandir(folder) as entries:
+            for entry in entries:
                 if entry.name.endswith(".py"):
                     status = entry.stat()
-                    digest.update(f"{entry.name} {status.st_size} {status.st_mtime_ns}\n".encode())
-                elif entry.name != "__pycache__" and entry.is_dir():
+                    found.append((entry.path, status.st_size, status.st_mtime_ns))
+                elif folder != top and "." not in entry.name and entry.name != "__pycache__":
                     folders.append(entry.path)
-    return digest.hexdigest()
+    return hashlib.sha256(repr(sorted(found)).encode()).hexdigest()
 
 
 # --- writing and reading -------------------------------------------------------------------------------------------

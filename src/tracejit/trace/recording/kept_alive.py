@@ -69,20 +69,29 @@ class KeptAlive:
 
     def append(self, tensor: Tensor) -> None:
         """Keep a tensor."""
+        if self.add(tensor):
+            self.look()
+
+    def add(self, tensor: Tensor) -> int:
+        """Keep a tensor, of so many bytes; nothing is let go for that."""
         array = tensor._array
         if array is None and tensor._block is None:
-            return  # emptied, and kept
+            return 0  # emptied, and kept
         self.tensors.append(tensor)
         if type(tensor._block) is Mirrored:
-            return  # nor has it memory of its own
+            return 0  # nor has it memory of its own
         if type(tensor._block) is Deferred:
             if tensor._base is not None:
-                return  # it will have no memory of its own
-            nbytes = tensor._block.layout.nbytes
+                return 0  # it will have no memory of its own
+            nbytes: int = tensor._block.layout.nbytes
         else:
             nbytes = tensor.array.nbytes if array is None else array.nbytes
         self.nbytes += nbytes
         self.recent += nbytes
+        return nbytes
+
+    def look(self) -> None:
+        """Let go what can go, if enough memory has come together."""
         if self.nbytes > self.most_bytes:
             _freed[0] = True
             self.sweep(len(self.tensors))

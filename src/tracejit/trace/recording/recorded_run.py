@@ -146,16 +146,11 @@ def _run(
     later = ExitStack()
     follows = entry.varying or standing or recorder.item_lines or recorder.size_lines
     if not follows:
+        recorder.foresees()
         recorder.follow = lambda: later.enter_context(following(guard))
     try:
         MODES.recorder = recorder  # not by a context manager, whose own code could be interrupted
-        # Sizes come first: no number that may vary beside them is handed out before.
-        if entry.extents:
-            recorder.extents_handed_over(given.tensors, entry.extents)
-        if entry.sizes or entry.sized:
-            told = recorder.sizes_handed_over(given.tensors[-2 if entry.extents else -1])
-            sizes.update(zip(entry.sizes, told, strict=False))
-            left.update(zip(entry.sized, told[len(entry.sizes) :], strict=True))
+        _hand_over_sizes(entry, recorder, given, sizes, left)
         if follows:
             later.enter_context(following(guard))
             later.enter_context(patched(standing, recorder.varying, recorder.stores))
@@ -169,6 +164,7 @@ def _run(
         later.enter_context(noticing(uses, recorder.stores, (args, kwargs), guard.reached))
         args, kwargs = recorder.arrays_given(args, kwargs)
         result = function(*args, **kwargs)
+        recorder.all_written()
         resume(recorder.rounds)
         result = with_held(recorder, entry.held, before, result, outside, guard.appended)
         entry.plain_extents = recorder.plain_extents()
@@ -180,8 +176,25 @@ def _run(
             appended.put_plain()
         raise
     finally:  # without what leads back to it
+        recorder.foresees_no_more()
         recorder.follow, recorder.python_state, recorder.state_checks = None, tuple, ()
         later.close()
+
+
+def _hand_over_sizes(
+    entry: Entry,
+    recorder: Recorder,
+    given: Given,
+    sizes: dict[int, Any],
+    left: dict[Place, Any],
+) -> None:
+    """Sizes come first: no number that may vary beside them is handed out before."""
+    if entry.extents:
+        recorder.extents_handed_over(given.tensors, entry.extents)
+    if entry.sizes or entry.sized:
+        told = recorder.sizes_handed_over(given.tensors[-2 if entry.extents else -1])
+        sizes.update(zip(entry.sizes, told, strict=False))
+        left.update(zip(entry.sized, told[len(entry.sizes) :], strict=True))
 
 
 def is_as_before(recorder: Recorder, guard: StateGuard) -> bool:

@@ -23,6 +23,7 @@ from ...ops.table import Op
 from ...passes.gradient.gradient import stored_by
 from ...tensor import Tensor
 from ...types import Scalar, TensorType
+from ..foreseen.inside import ForeseenInside
 from ..numbers.numbers import outcome_key
 from ..numbers.places import Place
 from ..rounds.rounds import Rounds
@@ -64,6 +65,7 @@ class Recorder(
     WalksInside,
     ArraysInside,
     DrawsInside,
+    ForeseenInside,
 ):
     """Listens to one eager run in this thread."""
 
@@ -170,22 +172,35 @@ class Recorder(
         if getattr(op, "dynamic", False) and self.find(op, operands, attributes, out):
             return
         if op.is_view and out._base is not None:
-            self.viewed(op, operands, attributes, out)
-            return
+            value = self.viewed(op, operands, attributes, out)
+        else:
+            value = self.computed(op, operands, attributes, out)
+        if self.rounds is not None:
+            self.rounds.ran(op, operands, attributes, out, value)
+        if self.foresight is not None:
+            self.foresight.met(op, operands, attributes, out, value)
+
+    def computed(
+        self, op: Op, operands: Sequence[Any], attributes: dict[str, Any], out: Tensor
+    ) -> Value:
+        """An op made what is no view: what stands for it."""
         kind = out.spec if self.scope is None else None  # what ran has a type already
         values = self._values(op, operands, attributes)
-        line = user_line(4)  # below are this, `record`, the dispatcher and who called that
+        line = user_line(5)  # below are this, `record`, the dispatcher and who called that
         value = written_down(self, op, values, attributes, out._requires_grad, kind, line)
         if not out._requires_grad and op.differentiable:
             tracked = any(isinstance(x, Tensor) and x._requires_grad for x in operands)
             if tracked and value.spec.dtype.is_differentiable:
                 value = self.emit(elementwise.detach_copy, (value,), {})
-        if len(self.path) > MAX_STATEMENTS:
-            self.unsupported(f"more than {MAX_STATEMENTS} operations in one call")
+        self.check_length()
         self.roots[id(out)] = value
         self.show(out, value)
-        if self.rounds is not None:
-            self.rounds.ran(op, operands, attributes, out, value)
+        return value
+
+    def check_length(self) -> None:
+        """Give up where there are too many statements."""
+        if len(self.path) > MAX_STATEMENTS:
+            self.unsupported(f"more than {MAX_STATEMENTS} operations in one call")
 
     def _values(self, op: Op, operands: Sequence[Any], attributes: dict[str, Any]) -> list[Any]:
         """What stands in the graph for operands; most are tensors whose value is known, or plain numbers."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _BY_ELEMENT = frozenset({"gather", "scatter", "scatter_add", "scatter_combine"})
 _BY_SLICE = frozenset({"take", "put"})
 _DIVISIONS = frozenset({"floor_divide", "remainder", "fmod"})
+_REFUSING = _BY_ELEMENT | _BY_SLICE | _DIVISIONS
 #: Ops whose results are positions in what they are given.
 _ORDERS = frozenset({"argmax", "argmin", "argsort", "cumextreme_index", "first_positions"})
 _FOUND = frozenset({"nonzero", "as_sizes", "repeated_positions"})
@@ -47,6 +48,8 @@ Asked = tuple[Value, Any, bool]
 def guard_unread(recorder: Recorder, roots: Iterable[Value]) -> None:
     """Guard what statements refuse that neither ``roots`` nor other guards depend on."""
     statements = [s for s in recorder.path if isinstance(s, Value)]
+    if not any(s.op is loop or (s.op is not None and s.op.name in _REFUSING) for s in statements):
+        return
     read = [s.value for s in recorder.path if isinstance(s, (Guard, ItemRead))]
     live = behind([*roots, *read])
     asked = asked_for_nothing(statements, live)

@@ -38,6 +38,7 @@ class ViewsInside:
     alive: KeptAlive
     memory: Regions
     alias_ends: Callable[[int], None]
+    all_written: Callable[[], None]
     emit: Callable[..., Value]
     no_tracked_alias: Callable[[Tensor, Tensor], None]
     overlaps_written: Callable[[Tensor], bool]
@@ -83,6 +84,7 @@ class ViewsInside:
         value = self.roots.get(id(tensor))
         if value is not None:
             return value
+        self.all_written()
         view = tensor
         tensor, steps = self.origin(tensor)
         self.no_tracked_alias(view, tensor)
@@ -105,6 +107,7 @@ class ViewsInside:
 
     def knows(self, x: Any) -> bool:
         """Did the run make or use this tensor?"""
+        self.all_written()
         return id(x) in self.roots or id(x) in self.parents or not isinstance(x, Tensor)
 
     def origin(self, tensor: Tensor) -> tuple[Tensor, tuple[Step, ...]]:
@@ -179,8 +182,8 @@ class ViewsInside:
 
     def viewed(
         self, op: Op, operands: Sequence[Any], attributes: dict[str, Any], out: Tensor
-    ) -> None:
-        """An op made a view."""
+    ) -> Value:
+        """An op made a view: what stands for it."""
         step: Any = op
         if isinstance(op, Selecting):
             op, step = take, Selected(self.value_of(operands[1]))
@@ -191,8 +194,7 @@ class ViewsInside:
         self.parents[id(out)] = (operands[0], steps)
         value = self.value_of(out)
         self.show(out, value)
-        if self.rounds is not None:
-            self.rounds.ran(op, operands, attributes, out, value)
+        return value
 
 
 def _same_step(one: tuple[Any, Any], other: tuple[Any, Any]) -> bool:

@@ -118,7 +118,7 @@ class Settled:
     """Takes the place of a recorder; what it does not know itself, it leaves to that, and is done."""
 
     # What others ask in the middle of an op, as it is while this stands there.
-    failure = watched = scope = trial = None
+    failure = watched = scope = trial = foresee = None
     packs = parts = ()
 
     def __init__(
