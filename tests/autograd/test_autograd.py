@@ -144,6 +144,13 @@ def test_gradient_of_wrong_shape():
         y.backward(tj.tensor([1.0, 2.0, 3.0]))
 
 
+def test_gradient_of_wrong_kind():
+    x = tj.ones(2, requires_grad=True)
+    for output, gradient in ((x * 2, tj.ones(2) * 1j), (x * 1j, tj.ones(2))):
+        with pytest.raises(RuntimeError, match="For complex Tensors, both grad_output and output"):
+            output.backward(gradient)
+
+
 def test_graph_is_freed():
     x = leaf(1, 2)
     y = (x * x).sum()

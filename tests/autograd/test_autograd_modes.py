@@ -137,6 +137,27 @@ def test_inference_mode_as_decorator_and_off():
     assert run().is_inference()
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_inference_mode_off_enables_grad(compiled: bool):
+    """As in PyTorch, inside ``no_grad`` too, and outside of it again as before."""
+
+    def run(x):
+        with tj.no_grad():
+            with tj.inference_mode(False):
+                y = x * x
+            z = x * 2
+        return y, z, tj.is_grad_enabled()
+
+    run = tj.compile(run) if compiled else run
+    for _ in range(3):
+        x = leaf(3)
+        y, z, enabled = run(x)
+        y.sum().backward()
+        assert x.grad.tolist() == [6]
+        assert not z.requires_grad
+        assert enabled
+
+
 def test_views_of_normal_tensors_are_normal():
     x = tj.tensor([1.0, 2.0])
     with tj.inference_mode():

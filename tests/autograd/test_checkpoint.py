@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 
 import tracejit as tj
@@ -321,3 +323,68 @@ def test_parts_run_again_in_the_precision_of_the_call(reentrant: bool, inside: b
         assert dtypes == [precision or tj.float32] * 2
         assert x.grad is not None
         assert x.grad.dtype is tj.float32
+
+
+def _over_weights(x):
+    for w in [tj.full((2,), k) for k in (0.5, 0.9, -0.7)]:
+        x = checkpoint(lambda v: (v * w).tanh(), x)  # noqa: B023  (all read the last one in backward)
+    return x
+
+
+def _over_its_own_input(x):
+    y = x
+    y = checkpoint(lambda v: v.sin() * y.detach(), y)
+    return (y + 1).tanh()
+
+
+def _over_a_number(x):
+    k = 2.0
+    y = checkpoint(functools.partial(lambda v: (v * k).tanh()), x)
+    k = 5.0
+    return y * k
+
+
+def _over_a_function(x):
+    def scale(v):
+        return v * k
+
+    k = x.detach().mean()
+    y = checkpoint(lambda v: scale(v).tanh(), x)
+    k = k * 3
+    return y
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["backward outside", "backward inside"])
+@pytest.mark.parametrize(
+    "program", [_over_weights, _over_its_own_input, _over_a_number, _over_a_function]
+)
+def test_parts_that_read_variables_that_hold_something_else_in_backward(program, inside):
+    def step(x):
+        out = program(x)
+        if inside:
+            out.sum().backward()
+        return out.detach() if inside else out
+
+    compiled = tj.compile(step)
+    for scale in (1.0, 2.0, 0.5):
+        found = []
+        for call in (step, compiled):
+            x = (tj.tensor([0.1, 0.3]) * scale).requires_grad_()
+            out = call(x)
+            if not inside:
+                out.sum().backward()
+            found.append((out.detach(), x.grad))
+        assert all(tj.allclose(a, b) for a, b in zip(*found, strict=True))
+    assert (compiled.stats.compiled_calls > 0) is inside
+
+
+def test_variables_that_stay_are_no_reason_to_run_eagerly():
+    @tj.compile(strict=True)
+    def program(x, n):
+        return sum(checkpoint(lambda v, i=i: (v * n + i).sin(), x) for i in range(n))
+
+    for _ in range(3):
+        x = tj.tensor([0.1, 0.3], requires_grad=True)
+        program(x, 3).sum().backward()
+        assert tj.allclose(x.grad, sum(3 * (x.detach() * 3 + i).cos() for i in range(3)))
+    assert program.stats.compiled_calls == 2

@@ -236,12 +236,31 @@ def test_refusals() -> None:
     with pytest.raises(RuntimeError, match="pair"):
         tj.grad(lambda x: x.sum(), has_aux=True)(x)
     _, pull = tj.func.vjp(lambda x: x * 2, x)
-    with pytest.raises(RuntimeError, match="cotangents of type"):
+    with pytest.raises(RuntimeError, match="Mismatch in shape"):
         pull(tj.ones(3))
+    with pytest.raises(RuntimeError, match="tangents of type"):
+        tj.func.jvp(lambda x: x * 2, (x,), (tj.ones(3),))
+    with pytest.raises(RuntimeError, match="For complex Tensors"):
+        pull(x * 1j)
     with pytest.raises(RuntimeError, match="structure"):
         pull([x])
     with pytest.raises(TypeError, match="tuples"):
         tj.func.jvp(lambda x: x, x, x)
+
+
+@pytest.mark.parametrize("dtype", [tj.float64, tj.bfloat16, tj.int64])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_cotangents_of_other_real_dtypes(dtype: Any, compiled: bool) -> None:
+    """They are cast to the dtype of the output, as gradients given to ``backward`` are."""
+
+    def pulled(x: Any, v: Any) -> Any:
+        return tj.func.vjp(lambda t: t * t, x)[1](v)[0]
+
+    pulled = tj.compile(pulled) if compiled else pulled
+    for _ in range(3):
+        found = pulled(tj.tensor([1.0, 3.0]), tj.tensor([2, 1], dtype=dtype))
+        assert found.dtype is tj.float32
+        assert found.tolist() == [4.0, 6.0]
 
 
 def nested(params: Any, x: Any) -> Any:

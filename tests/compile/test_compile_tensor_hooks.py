@@ -161,3 +161,64 @@ def test_what_a_hook_reads_is_guarded() -> None:
             np.testing.assert_allclose(gradient(compiled, start, whole=False)[1], expected[1])
     finally:
         SCALE = 0.25
+
+
+def _read_variable(x: tj.Tensor) -> tj.Tensor:
+    for k in (1.0, 2.0, 3.0):
+        x = x.sin()
+        x.register_hook(lambda g: g * k)  # noqa: B023  (all read the last one)
+    return x
+
+
+def _read_list(x: tj.Tensor) -> tj.Tensor:
+    items: list[int] = []
+    y = x.sin()
+    y.register_hook(lambda g: g * len(items))
+    items += [1, 2, 3]
+    return y
+
+
+def _read_context(x: tj.Tensor) -> tj.Tensor:
+    boxes: list[list[float]] = []
+
+    class Scaled(tj.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, v: tj.Tensor) -> tj.Tensor:
+            ctx.box = [1.0]
+            boxes.append(ctx.box)
+            return v * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: tj.Tensor) -> tj.Tensor:
+            return g * ctx.box[0]
+
+    y = Scaled.apply(x)
+    boxes[0][0] = 4.0
+    return y
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["backward outside", "backward inside"])
+@pytest.mark.parametrize("function", [_read_variable, _read_list, _read_context])
+def test_state_that_the_call_itself_changes_after_a_hook_was_registered(
+    function: Any, inside: bool
+) -> None:
+    """Passes after the call read what it left: it runs eagerly, where it was refused; its own passes are recorded."""
+
+    def step(x: tj.Tensor) -> tj.Tensor:
+        y = function(x)
+        if inside:
+            y.sum().backward()
+        return y.detach() if inside else y
+
+    compiled = tj.compile(step)
+    for _ in range(3):
+        found = []
+        for call in (step, compiled):
+            x = tj.tensor([0.5, 1.0], requires_grad=True)
+            y = call(x)
+            if not inside:
+                y.sum().backward()
+            assert x.grad is not None
+            found.append(x.grad.numpy())
+        np.testing.assert_allclose(*found, rtol=1e-6)
+    assert (compiled.stats.compiled_calls > 0) is inside

@@ -309,6 +309,12 @@ def _seed(output: Tensor, gradient: Any, position: int) -> Tensor:
             f"output[{position}] has a shape of {output.shape!r}."
         )
     if gradient.dtype is not kind.dtype:
+        if gradient.dtype.is_complex or kind.dtype.is_complex:
+            raise AutogradError(
+                "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in "
+                f"dtype: grad_output[{position}] has a dtype of {gradient.dtype!r} and output[{position}] has a dtype "
+                f"of {output.dtype!r}."
+            )
         from ..ops.elementwise import cast
 
         gradient = cast(gradient, dtype=kind.dtype)

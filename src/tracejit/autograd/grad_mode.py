@@ -150,7 +150,7 @@ class set_grad_enabled(_Mode):  # noqa: N801
 
 
 class inference_mode(_Mode):  # noqa: N801
-    """Like ``no_grad``, and results can never enter autograd again.
+    """Like ``no_grad``, and results can never enter autograd again; ``inference_mode(False)`` is like ``enable_grad``.
 
     >>> import tracejit as tj
     >>> with tj.inference_mode():
@@ -172,10 +172,7 @@ class inference_mode(_Mode):  # noqa: N801
 
     def _switch(self) -> None:
         MODES.inference = self.mode
-        if self.mode:
-            MODES.grad = False
-        elif self._before and self._before[-1][1]:
-            MODES.grad = True
+        MODES.grad = not self.mode
 
     def _again(self) -> _Mode:
         again: _Mode = inference_mode(self.mode)

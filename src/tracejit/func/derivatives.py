@@ -88,9 +88,9 @@ def grad_and_value(func: Function, argnums: Argnums = 0, has_aux: bool = False) 
 def vjp(func: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """``(func(*primals), pull)``: ``pull(v)`` gives vᵀJ for each primal, as often as it is called.
 
-    ``v`` has the structure of the output; ``pull`` returns a tuple, one gradient per primal in its structure. With
-    ``has_aux``, ``func`` returns a pair and the result is ``(output, pull, aux)``. Raises ``RuntimeError`` where ``v``
-    does not fit.
+    ``v`` has the structure and the shapes of the output; ``pull`` returns a tuple, one gradient per primal in its
+    structure. With ``has_aux``, ``func`` returns a pair and the result is ``(output, pull, aux)``. Raises
+    ``RuntimeError`` where ``v`` does not fit.
 
     >>> import tracejit as tj
     >>> value, pull = tj.func.vjp(lambda x: x * x, tj.tensor([1.0, 2.0]))
@@ -103,7 +103,7 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]
     structure = flatten(output, results)
 
     def pull(cotangents: Any) -> tuple[Any, ...]:
-        given = _same_structure(cotangents, structure, results, "cotangents")
+        given = _same_structure(cotangents, structure, "cotangents")
         with trace.along(given):
             found = trace.gradients(results, given, retain=True)
             return tuple(trace.per_argument(found))
@@ -132,9 +132,8 @@ def jvp(
     output, aux = trace.run(func, primals, {}, range(len(primals)), has_aux)
     results: list[Any] = []
     structure = flatten(output, results)
-    given = _same_structure(tangents, trace.structure, trace.leaves, "tangents")
     weights, first = _weighted(trace, results)
-    products = _products(trace, results, weights, first, given, strict)
+    products = _products(trace, results, weights, first, tangents, strict)
     shown = unflatten(structure, iter(trace.plain(results)))
     product = unflatten(structure, iter(products))
     return (shown, product, trace.plain_tree(aux)) if has_aux else (shown, product)
@@ -157,8 +156,7 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
     weights, first = _weighted(trace, results)
 
     def push(*tangents: Any) -> Any:
-        given = _same_structure(tangents, trace.structure, trace.leaves, "tangents")
-        return unflatten(structure, iter(_products(trace, results, weights, first, given)))
+        return unflatten(structure, iter(_products(trace, results, weights, first, tangents)))
 
     return unflatten(structure, iter(trace.plain(results))), push
 
@@ -177,13 +175,17 @@ def _products(
     results: Sequence[Any],
     weights: Sequence[Any],
     first: Sequence[Any],
-    tangents: Sequence[Any],
+    tangents: Any,
     strict: bool = False,
 ) -> list[Any]:
     """The derivatives of the gradients with respect to the weights, along the tangents."""
-    pairs = [(g, t) for g, t in zip(first, tangents, strict=True) if g.requires_grad]
+    given = _same_structure(tangents, trace.structure, "tangents")
+    for tangent, leaf in zip(given, trace.leaves, strict=True):
+        if tangent.spec != leaf.spec:
+            raise AutogradError(f"tangents of type {tangent.spec} where {leaf.spec} is expected")
+    pairs = [(g, t) for g, t in zip(first, given, strict=True) if g.requires_grad]
     found: Sequence[Any] = [None] * len(results)
-    with trace.along(tangents):
+    with trace.along(given):
         if pairs:
             with _recorded():
                 found = entry.grad(
@@ -388,12 +390,9 @@ def _or_zeros(gradient: Any, like: Any) -> Any:
     return full(shape=like.spec.shape, value=0, dtype=like.dtype)
 
 
-def _same_structure(value: Any, structure: Any, like: Sequence[Any], what: str) -> list[Any]:
-    """The tensors of ``value``, which must be nested and shaped as expected."""
+def _same_structure(value: Any, structure: Any, what: str) -> list[Any]:
+    """The tensors of ``value``, which must be nested as expected."""
     found: list[Any] = []
     if flatten(value, found) != structure:
         raise AutogradError(f"{what} must have the same structure as what they belong to")
-    for given, expected in zip(found, like, strict=True):
-        if given.spec != expected.spec:
-            raise AutogradError(f"{what} of type {given.spec} where {expected.spec} is expected")
     return found

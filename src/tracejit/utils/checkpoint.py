@@ -176,7 +176,7 @@ class _RecordedFrame(_Frame):
         before = MODES.saved_hooks
         MODES.saved_hooks = (*before, _Hooks((self.pack, self.unpack)))
         try:
-            with MODES.recorder.part() as self.part:
+            with MODES.recorder.part(self.run) as self.part:
                 yield
             if (
                 self.random is not None

@@ -352,7 +352,13 @@ class FunctionsInside:
     # --- the end -----------------------------------------------------------------------------------------------------
 
     def check_functions(self, outputs: Sequence[Tensor]) -> None:
-        """Refuse what a rule does not hold for: changes of what backward reads later, results that show arguments."""
+        """Refuse what a rule does not hold for: changes of what backward reads later, results that show arguments.
+
+        The run may have changed the state that backward reads: then later passes read what it left.
+        """
+        for name, guard in self.state_later:
+            if not guard.holds():
+                self.opaque(f"it changes Python state that the backward of {name} reads later")
         given = {id(self.origin(t)[0]) for t in outputs}
         shown = {id(t._writes) for t in outputs}
         for read in self.reads_later:

@@ -1,8 +1,8 @@
 """Checkpointed parts of a recorded run, which eager execution computes again when a backward pass comes by.
 
-It does so from what the tensors that the part reads hold by then, and compiled code from what they held when the part
-ran. Backward passes of the run itself are recorded as they happen, second computation included where one of those
-tensors has changed. Later passes cannot be: then outputs must not lead to the part, and what could still change after
+It does so from what the tensors and variables that the part reads hold by then, and compiled code from what they held
+when the part ran. Backward passes of the run itself are recorded as they happen, second computation included where one
+of those has changed. Later passes cannot be: then outputs must not lead to the part, and what could still change after
 the call is checked by its version.
 """
 
@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from types import CellType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from ...ir.graph import Value
@@ -21,15 +23,28 @@ if TYPE_CHECKING:
     from .recording import OutputRecipe
 
 CHANGED = "an in-place change of a tensor that a checkpointed part reads"
+REBOUND = "a variable that a checkpointed part reads holds something else by the time of the backward pass"
 STATE = "a checkpointed part changes Python state, and does so again in backward"
 
 
 class Part:
     """One call that a backward pass computes again: what it made, and whether what it read has changed since."""
 
-    def __init__(self) -> None:
+    def __init__(self, function: Callable[..., Any]) -> None:
         self.made: set[Version] = set()
-        self.changed = False
+        self.written = False  # was a tensor that it read overwritten?
+        self.variables = _variables_of(function)
+        self.held = [_content(cell) for cell in self.variables]
+
+    @property
+    def rebound(self) -> bool:
+        """Does a variable of the functions around it hold something else by now?"""
+        return not _same(self.held, [_content(cell) for cell in self.variables])
+
+    @property
+    def changed(self) -> bool:
+        """Would it compute something else from what it reads by now?"""
+        return self.written or self.rebound
 
 
 class PartsInside:
@@ -45,14 +60,16 @@ class PartsInside:
         #: What the code can change besides tensors, as it is now.
         self.python_state: Callable[[], Sequence[Any]] = tuple
         self.parts: list[Part] = []  # those that run, outer ones first
+        self.parts_run: list[Part] = []
         self.readers: dict[
             Version, set[Part]
         ] = {}  # of what was not made by the part that reads it
 
     @contextmanager
-    def part(self) -> Iterator[Part]:
-        """Inside, a part is computed that a backward pass computes again."""
-        self.parts.append(Part())
+    def part(self, function: Callable[..., Any]) -> Iterator[Part]:
+        """Inside, a part is computed that a backward pass computes again by calling ``function``."""
+        self.parts.append(Part(function))
+        self.parts_run.append(self.parts[-1])
         before = self.python_state()
         try:
             yield self.parts[-1]
@@ -80,7 +97,12 @@ class PartsInside:
         if readers:
             self.opaque(CHANGED)
             for part in readers:
-                part.changed = True
+                part.written = True
+
+    def check_parts(self) -> None:
+        """The run is over: what do the variables that parts read hold for later passes?"""
+        if any(part.rebound for part in self.parts_run):
+            self.opaque(REBOUND)
 
     def reads_of_parts(
         self, outputs: Sequence[Tensor], recipes: Sequence[OutputRecipe]
@@ -96,6 +118,32 @@ class PartsInside:
             if recipe.kind == "computed" and self.origin(tensor)[0]._writes in self.readers:
                 found[recipe.value] = 0
         return found
+
+
+def _variables_of(function: Any) -> list[CellType]:
+    """The variables of functions around it that a function reads, or a function that it has of them."""
+    found: list[CellType] = []
+    seen: set[FunctionType] = set()
+    stack = [function]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, partial):
+            stack += [value.func, *value.args]
+            continue
+        value = getattr(value, "__func__", value)
+        if isinstance(value, FunctionType) and value not in seen:
+            seen.add(value)
+            found += value.__closure__ or ()
+            stack += map(_content, value.__closure__ or ())
+    return found
+
+
+def _content(cell: CellType) -> Any:
+    """What a variable holds, None while it has no value."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
 
 
 def _same(before: Sequence[Any], now: Sequence[Any]) -> bool:

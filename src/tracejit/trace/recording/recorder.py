@@ -320,6 +320,7 @@ class Recorder(
             self.signature.device = one_device(self, outputs)
         self.check_functions(outputs)
         self.check_arrays(recipes)
+        self.check_parts()
         self.check_histories(outputs, recipes)
         writes = tuple(self.new_values())
         self.check_rebound(outputs, [r.value for r in recipes])
