@@ -157,10 +157,15 @@ class NumberTable:
         return self._number((name, kind, *keys), lambda: Number(name, kind, operands))
 
     def call(
-        self, function: Callable[..., Any], operands: tuple[Any, ...], key: Any, label: str
+        self,
+        function: Callable[..., Any],
+        operands: tuple[Any, ...],
+        key: Any,
+        label: str,
+        kind: type = float,
     ) -> Number:
-        """The float that a function makes of numbers and what it knows itself; equal ``key``, equal number."""
-        return self._number(("call", key), lambda: Number("call", float, operands, label, function))
+        """What a function makes of numbers and what it knows itself; equal ``key``, equal number."""
+        return self._number(("call", key), lambda: Number("call", kind, operands, label, function))
 
     def late(self, read: Callable[[], Any], key: Any, label: str) -> Number:
         """The float that ``read`` gives when everything else has run; equal ``key``, equal number."""

@@ -50,6 +50,7 @@ class NumbersInside:
     guard: Callable[[Tensor, Scalar], Scalar]
     end_piece: Callable[[Any], None]
     scope: Any
+    foreseen: dict[tuple[int, str], dict[str, Any]]
 
     def __init__(self) -> None:
         self.sizes_read = False  # has a size become a number?
@@ -105,6 +106,11 @@ class NumbersInside:
         self.handed_out.append(ref(made))
         return made
 
+    def foreseen_as_they_are(self) -> None:
+        """Plain numbers in the places where those stood that schedules will set."""
+        for (_, key), space in self.foreseen.items():
+            dict.__setitem__(space, key, plain(space[key]))
+
     def let_go_of_numbers(self) -> None:
         """The run is over, or not recorded any further: its tape may outlive it, and computes with values.
 
@@ -148,13 +154,20 @@ class NumbersInside:
 
     def follow_sizes(self) -> None:
         """From here on there are sizes that the run told, which Python may compute with."""
+        reason = self.follow_numbers()
+        if reason is not None:
+            self.fit = False
+            self.unsupported(f"sizes that only the run tells: {reason}")
+
+    def follow_numbers(self) -> str | None:
+        """From here on numbers may vary that did not when the run began, unless the code cannot do with them: why."""
         try:
             check_codes(self.codes, self.state_checks)
         except UnfitError as error:
-            self.fit = False
-            self.unsupported(f"sizes that only the run tells: {error}")
-        if self.fit and self.follow is not None:
+            return str(error)
+        if self.follow is not None:
             self.follow()
+        return None
 
     def size(self, extent: Extent) -> Any:
         """A size that the run told, as a number for Python to compute with."""
@@ -219,17 +232,28 @@ class NumbersInside:
         self, function: Callable[..., Any], operands: Sequence[Any], key: Any, label: str
     ) -> Number:
         """The number that ``function`` makes of others, and of what else it reads, at every call."""
-        known = self._operands(operands)
-        keys = [x if isinstance(x, Number) else outcome_key(x) for x in known]
-        number = self.signature.numbers.call(function, known, (key, *keys), label)
+        number = self.number_foreseen(function, operands, key, label)
         self._step(number)
         return number
+
+    def number_foreseen(
+        self,
+        function: Callable[..., Any],
+        operands: Sequence[Any],
+        key: Any,
+        label: str,
+        kind: type = float,
+    ) -> Number:
+        """The same, which only calls compute that do something with it."""
+        known = self._operands(operands)
+        keys = [x if isinstance(x, Number) else outcome_key(x) for x in known]
+        return self.signature.numbers.call(function, known, (key, *keys), label, kind)
 
     def _step(self, number: Number) -> None:
         """A call has to know this number; what it is computed from comes first."""
         for x in number.operands:
-            if isinstance(x, Number) and x.is_source:
-                self.path.setdefault(x)
+            if isinstance(x, Number) and x not in self.path:
+                self._step(x)
         self.path.setdefault(number)
 
     # --- into the graph -----------------------------------------------------------------------------------------------

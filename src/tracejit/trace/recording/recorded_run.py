@@ -119,7 +119,10 @@ def run_recorded(
     uses = entry.owner.uses
     recorder.item_lines, recorder.size_lines = uses.item_lines, uses.size_lines
     recorder.value_lists = uses.value_lists
-    return _run(entry, recorder, guard, given, leaves)
+    try:
+        return _run(entry, recorder, guard, given, leaves)
+    finally:
+        recorder.foreseen_as_they_are()
 
 
 def _run(
