@@ -303,10 +303,7 @@ class Entry(Made):
             unroll_tree(self.root)
             self.symbolic = None
             root = self._bound()
-        if self.root.finds_sizes:
-            self._serve, self.source = SizedWalk(self, root, *self._planned), ""
-        else:
-            self._serve, self.source = serving(self, root)
+        self._serve, self.source = serving(self, root)
         if self.behind is not None:
             compile_backwards(self.root)
         self.compiled = True

@@ -142,6 +142,7 @@ class NumberTable:
 
     def __init__(self) -> None:
         self.known: dict[Any, Number] = {}
+        self.generators: dict[int, Any] = {}  # of Python's, from which some are drawn
 
     def source(self, name: str, at: Any, kind: type, label: str) -> Number:
         """The number that is read from ``at``."""

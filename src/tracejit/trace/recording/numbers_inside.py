@@ -6,6 +6,7 @@ a guard on its outcome, a value that Python has to see becomes a guard on that v
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from types import CodeType
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from ...tensor import Tensor
 from ...types import Scalar
 from ...varying import VaryingFloat, VaryingInt, is_varying, plain
 from ..numbers.compared_items import compared_in, comparison_of_item
+from ..numbers.drawn import choices, outcomes
 from ..numbers.fitness import check_codes
 from ..numbers.numbers import LATE, ItemRead, Number, NumberGuard, UnfitError, outcome_key
 from ..numbers.plain_parts import plain_parts
@@ -31,6 +33,8 @@ from ..sizes.found_sizes import has_extents, user_line
 MAX_ITEMS = 32
 #: The same for bools, each of which is a branch.
 MAX_BOOLS = 8
+#: Among how many paths random numbers may decide.
+MAX_WAYS = 64
 
 if TYPE_CHECKING:
     from ..numbers.places import Place, PlaceKey
@@ -51,6 +55,9 @@ class NumbersInside:
     end_piece: Callable[[Any], None]
     scope: Any
     foreseen: dict[tuple[int, str], dict[str, Any]]
+    watched: Any
+    stop_trial: Callable[[str], None]
+    not_in_rounds: Callable[[], None]
 
     def __init__(self) -> None:
         self.sizes_read = False  # has a size become a number?
@@ -62,6 +69,8 @@ class NumbersInside:
         self.value_lists: set[Any] = set()  # where lists are more than that, and read one by one
         self.stores: dict[Any, Any] = {}  # what the run put in places that vary, and in arguments
         self.items_read: set[Number] = set()
+        self.ways = 1.0  # among which what was drawn decides
+        self.drawn: dict[Number, float] = {}  # from Python's generators, of how many numbers each
         self.standing: frozenset[PlaceKey] = (
             frozenset()
         )  # the places in which numbers stand that vary
@@ -200,9 +209,21 @@ class NumbersInside:
         """Python sees a number: from here on it is a constant."""
         self._refuse_late(number)
         if number not in self.pinned:
+            self._decide(number)
             self._step(number)
             self.pinned[number] = value
             self.end_piece(NumberGuard(number, value, user_line()))
+
+    def _decide(self, number: Number) -> None:
+        """What follows hangs on a number: one drawn from many others hardly comes again."""
+        found = outcomes(number, self.drawn) if self.drawn else 1.0
+        if number.kind is bool:
+            found = (
+                2.0 if found == math.inf else 1.0
+            )  # whole numbers are in a range, or are seen as well
+        self.ways *= found
+        if self.ways > MAX_WAYS:
+            self.unsupported("random numbers decide among too many ways to go on")
 
     def _operands(self, operands: Sequence[Any]) -> tuple[Any, ...]:
         """Numbers for the operands that vary, values for all others."""
@@ -235,6 +256,22 @@ class NumbersInside:
         number = self.number_foreseen(function, operands, key, label)
         self._step(number)
         return number
+
+    def number_drawn(self, method: Callable[..., Any], given: Sequence[Any]) -> Any:
+        """The number that a method of a generator of Python's draws, now and in every call."""
+        self.stop_trial("draws a random number")
+        self.not_in_rounds()
+        values = [plain(x) for x in given]
+        value = method(*values) if self.watched is None else self.watched.draw(self, method, values)
+        if type(value) not in (int, float):
+            return value
+        generator = method.__self__  # type: ignore[attr-defined]
+        key = ("drawn", id(generator), method.__name__, len(self.drawn))
+        known = self.number_foreseen(method, given, key, f"{method.__name__}()", type(value))
+        self.drawn[known] = choices(method, values)
+        self.signature.numbers.generators[id(generator)] = generator
+        self._step(known)
+        return self.varying(known, value)
 
     def number_foreseen(
         self,

@@ -14,6 +14,7 @@ from ...dtypes import get_default_dtype
 from ...modes import MODES
 from ...tensor import Tensor
 from ..numbers.arguments import standing_in
+from ..numbers.drawn import follow_draws
 from ..numbers.functions import following
 from ..numbers.left import LeftNumber, noticing
 from ..numbers.places import Place, patched
@@ -129,7 +130,7 @@ def _run(
     entry: Entry, recorder: Recorder, guard: StateGuard, given: Given, leaves: list[Any]
 ) -> Any:
     """The result with sizes and numbers as they were recorded."""
-    function, source = entry.owner.function, entry.signature.numbers.source
+    function, uses, source = entry.owner.function, entry.owner.uses, entry.signature.numbers.source
     standing = {source("place", p, p.kind, str(p.check.key)): p for p in guard.places}
     positions = iter(range(len(entry.number_names)))
     outside = partial(seen_outside, guard, given.statics)
@@ -143,7 +144,6 @@ def _run(
         number = source("argument", position, type(value), entry.number_names[position])
         return recorder.varying(number, value)
 
-    uses = entry.owner.uses
     recorder.standing = frozenset([place.key for place in guard.places])
     recorder.python_state = partial(_python_state, recorder, guard, entry.held)
     later = ExitStack()
@@ -162,6 +162,7 @@ def _run(
         if follows:
             later.enter_context(following(guard))
             later.enter_context(patched(standing, recorder.varying, recorder.stores))
+        follow_draws(recorder, guard)
         later.enter_context(recorder.told_identities(guard))
         args, kwargs = given.args, given.kwargs
         if entry.varying or entry.sizes:
@@ -189,7 +190,8 @@ def _run(
 
 def is_as_before(recorder: Recorder, guard: StateGuard) -> bool:
     """Did a run leave Python state, random streams and the world alone, as far as can be told?"""
-    return guard.difference() is None and not (recorder.sent or recorder.random_calls)
+    drawn = recorder.random_calls or recorder.drawn
+    return guard.difference() is None and not (recorder.sent or drawn)
 
 
 def changing_modes() -> tuple[Any, ...]:
@@ -210,4 +212,10 @@ def _python_state(recorder: Recorder, guard: StateGuard, held: Sequence[Place]) 
     changed = (check.difference() for check in guard.checks)
     first = next((change for change in changed if change is not None), None)
     places = [place.read() for place in (*guard.places, *held)]
-    return [first, len(recorder.sent), *places, *[len(x.target) for x in guard.appended]]
+    return [
+        first,
+        len(recorder.sent),
+        len(recorder.drawn),
+        *places,
+        *[len(x.target) for x in guard.appended],
+    ]
