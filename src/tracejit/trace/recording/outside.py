@@ -89,7 +89,7 @@ def unrepeatable(
     if read is not None:
         return f"it reads {read}, which a schedule sets in the same call"
     outside = seen_outside(guard, call.statics)
-    before = {id(x) for x in containers(call.parts, [])} | outside
+    before = {id(x) for x in containers((call.parts, call.lying), [])} | outside
     seen: set[int] = set()
     parts = is_made_of_objects(structure)
     for made in parts_of(result, lambda: outside) if parts else containers(result, []):

@@ -18,7 +18,7 @@ from ..numbers.drawn import follow_draws
 from ..numbers.functions import following
 from ..numbers.left import LeftNumber, noticing
 from ..numbers.places import Place, patched
-from ..replay.held import see, seen_in, standing_for, with_held
+from ..replay.held import contents, see, seen_in, standing_for, with_held
 from ..rounds.rounds import Rounds
 from ..rounds.settled import resume, settle
 from ..signature import containers, flatten, statics_of
@@ -37,13 +37,15 @@ if TYPE_CHECKING:
 class Given:
     """What a call was given: its tensors, one that hands over sizes too, and the objects that are its constants.
 
-    ``held`` is what lay in the places of the Python state that it reads like arguments.
+    ``held`` is what lay in the places of the Python state that it reads like arguments: copies of lists and dicts,
+    which are ``lying`` there.
     """
 
     tensors: Sequence[Tensor]
     args: Any
     kwargs: Any
     held: Sequence[Any]
+    lying: Sequence[Any]
     structure: Any
     statics: Sequence[Any]
     shape: Any
@@ -52,11 +54,14 @@ class Given:
     @classmethod
     def of(cls, entry: Entry, tensors: Sequence[Tensor], args: Any, kwargs: Any) -> Given:
         """What a call of ``entry`` was given."""
-        held = seen_in(entry.held)
+        lying = seen_in(entry.held)
+        held = [contents(value) for value in lying]
         structure = flatten((args, kwargs, held), [])
         numbers: list[Any] = []
         shape = flatten((args, kwargs), [], numbers), flatten(held, [])
-        return cls(tensors, args, kwargs, held, structure, statics_of(structure), shape, numbers)
+        return cls(
+            tensors, args, kwargs, held, lying, structure, statics_of(structure), shape, numbers
+        )
 
     @property
     def parts(self) -> Any:
