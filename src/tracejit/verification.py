@@ -6,7 +6,7 @@ compiled result is returned.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from .errors import VerificationError, describe_line
 from .modes import MODES
 from .tensor import Tensor
 from .trace.arrays.arguments import given_arrays
+from .trace.numbers.drawn import put_back_later
 from .trace.recording.outside import seen_outside
 from .trace.recording.results import flatten_result
 from .trace.recording.sent_logs import Record, muted
@@ -32,15 +33,18 @@ TOLERANCES = {"f64": (1e-9, 1e-11), "f32": (1e-4, 1e-5), "f16": (1e-2, 1e-3), "b
 
 
 class _State:
-    """The values of tensors and the random state, to go back to and to compare."""
+    """The values of tensors and the random state, to go back to and to compare; ``others`` are Python's generators."""
 
-    def __init__(self, tensors: Sequence[Tensor], generators: Sequence[Any]) -> None:
+    def __init__(
+        self, tensors: Sequence[Tensor], generators: Sequence[Any], others: Iterable[Any] = ()
+    ) -> None:
         self.tensors = list({id(t): t for t in tensors}.values())
         self.generators = generators
         self.values = [t.array.copy() for t in self.tensors]
         self.versions = [t._writes.value for t in self.tensors]
         self.flags = [t.requires_grad for t in self.tensors]
         self.draws = [g.get_state() for g in generators]
+        self.others = [put_back_later(g) for g in others]
 
     def restore(self) -> None:
         """Values, flags, version counters and generators as they were."""
@@ -53,6 +57,8 @@ class _State:
                 tensor._writes.value = version
         for generator, draws in zip(self.generators, self.draws, strict=True):
             generator.set_state(draws)
+        for put_back in self.others:
+            put_back()
 
     def compare_draws(self, name: str) -> None:
         """As many random numbers were drawn."""
@@ -87,7 +93,7 @@ def replay_beside_eager(
     restores = [call.saved() for found in effects for call in found.calls]
     generators = list({id(g): g for g in _generators(sources, default_generator)}.values())
     places = _Places(entry)
-    before = _State(outside, generators)
+    before = _State(outside, generators, entry.signature.numbers.generators.values())
     calls = [leaf.calls for leaf in entry.root.leaves()]
     with muted():
         result = entry.replay(tensors, numbers)

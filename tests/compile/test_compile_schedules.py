@@ -97,7 +97,7 @@ METRICS = {
     "two steps": ("plan.step(loss); plan.step(2 * loss.item())", True),
     "a rate that is read after": ("plan.step(loss); r = plan.get_last_lr()", True),
     "not a number": ("plan.step(loss * float('nan'))", True),
-    "what a step sets": ("plan.step(loss); r = plan.num_bad_epochs", False),
+    "what a step sets": ("plan.step(loss); r = plan.num_bad_epochs", True),
     "cooling down": ("plan.step(loss); r = plan.in_cooldown", False),
     "an epoch": ("plan.step(loss, 3)", False),
 }

@@ -114,11 +114,7 @@ def test_rates_that_schedules_tell(step: Any, make: str) -> None:
         return type(a) is type(b) and a == pytest.approx(b, rel=1e-5, abs=1e-6)
 
     assert close(found, expected)
-    if step in (computed_with, between):
-        assert f.stats.compiled_calls == 0
-        assert "learning rate" in f.reasons[0]
-    else:
-        assert f.stats.compiled_calls >= 4, f.explain()
+    assert f.stats.compiled_calls >= 4, f.explain()
 
 
 def test_rates_that_are_set_between_calls() -> None:
@@ -223,8 +219,7 @@ def test_steps_of_models_that_compute_the_names_of_layers(kind: str, reads: bool
     expected, _ = trained(False)
     found, f = trained(True)
     assert found == pytest.approx(expected, rel=1e-5)
-    if not reads:
-        assert f.stats.compiled_calls >= 4
+    assert reads or f.stats.compiled_calls >= 4
 
 
 def test_code_that_looks_at_all_attributes_of_a_schedule() -> None:

@@ -18,6 +18,7 @@ from ..modes import MODES
 from ..ops.elementwise import add
 from .accumulation import arrive
 from .node import AccumulateGrad, Edge, Node
+from .turns import Turns, is_watched
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -72,6 +73,8 @@ class _Walk:
         self.buffers: dict[Node, Gradients] = {}
         self.ready: list[tuple[int, Node]] = []
         self.useful: set[Node] | None = None
+        self.watched = False  # has a leaf with hooks been reached?
+        self.turns: Turns | None = None
         self.recorder = MODES.recorder
         self.plain = capture is None and not create_graph and self.recorder is None
 
@@ -96,6 +99,8 @@ class _Walk:
         if buffer is None:
             buffer = self.buffers[node] = [None] * node.n_outputs
             heapq.heappush(self.ready, (-node.sequence, node))
+            if type(node) is AccumulateGrad and not self.watched:
+                self.watched = is_watched(node)
         present = buffer[number]
         buffer[number] = gradient if present is None else add(present, gradient)
 
@@ -104,7 +109,8 @@ class _Walk:
         ready, buffers = self.ready, self.buffers
         while ready:
             node = heapq.heappop(ready)[1]
-            self.follow(node, buffers.pop(node))
+            if self.turns is None or node in buffers:  # else its turn came before
+                self.follow(node, buffers.pop(node))
 
     def follow(self, node: Node, grads: Gradients) -> None:
         """Run a node, and the chain of nodes after it as long as nothing else waits."""
@@ -136,7 +142,7 @@ class _Walk:
         """
         if not self.retain_graph:
             failed.left_off()
-        waiting = [node for _, node in self.ready if type(node) is AccumulateGrad]
+        waiting = [n for _, n in self.ready if type(n) is AccumulateGrad and n in self.buffers]
         if not waiting:
             return
         others = [failed, *(n for _, n in self.ready if type(n) is not AccumulateGrad)]
@@ -192,6 +198,17 @@ class _Walk:
             if edge is None or gradient is None or (useful is not None and edge[0] not in useful):
                 continue
             self.add(edge[0], edge[1], gradient)
+        if self.watched:
+            self.take_turns(node)
+
+    def take_turns(self, node: Node) -> None:
+        """Leaves are watched, and ``node`` ran: those that nothing more comes to are next."""
+        if self.turns is None:
+            self.turns = Turns((n for _, n in self.ready), self.useful)
+        else:
+            self.turns.ran(node)
+        for leaf in self.turns.due(self.buffers):
+            self.visit(leaf, self.buffers.pop(leaf))
 
     def visit(self, node: Node, grads: Gradients) -> Sequence[Tensor | None]:
         """Run one node; the gradients of its inputs."""

@@ -32,6 +32,11 @@ if TYPE_CHECKING:
     from .optimizer import Optimizer
 
 
+#: The hyperparameters that schedules of the package set, and those of which some go through cycles.
+RATES = frozenset({"lr"})
+CYCLED = RATES | {"momentum", "betas"}
+
+
 class Row:
     """The numbers of one group's update rule at one step count: ``cells`` are 0-d tensors that ``refresh`` fills."""
 
@@ -149,8 +154,10 @@ class StepSchedule:
     def __init__(self, schedule: Any, told: float | None) -> None:
         self.schedule = schedule
         self.told = plain(told)
+        self.number: Any = None
         if is_varying(told):
-            MODES.recorder.number_called(self.tell, [told], ("told", id(self)), "a number told")
+            key, label = ("told", id(self)), "a number told"
+            self.number = MODES.recorder.number_called(self.tell, [told], key, label)
 
     def tell(self, number: float) -> float:
         """Remember the number that a call hands to the step, until it is made."""
@@ -176,12 +183,20 @@ class StepSchedule:
 
     def namespaces(self) -> Iterator[tuple[dict[str, Any], frozenset[str] | None]]:
         """Groups of the optimizer, and the attributes of the schedule."""
-        yield from ((group, None) for group in self.schedule.optimizer.param_groups)
+        yield from ((group, self.settings()) for group in self.schedule.optimizer.param_groups)
         for schedule in self.parts(self.schedule):
             own = vars(schedule)
             kind: type = type(schedule)
             methods = any(callable(getattr(kind, name, None)) for name in own)
             yield own, None if methods else attributes_set(kind, False)
+
+    def settings(self) -> frozenset[str] | None:
+        """The hyperparameters that a step may set; None is any."""
+        parts = list(self.parts(self.schedule))
+        kinds: list[type] = [type(part) for part in parts]
+        if any(attributes_set(kind, False) is None for kind in kinds):
+            return None
+        return CYCLED if any(getattr(part, "cycle_momentum", False) for part in parts) else RATES
 
     def parts(self, schedule: Any) -> Iterator[Any]:
         """A schedule and those it is made of."""
@@ -287,16 +302,20 @@ def refuse_inside(what: str, owner: object = None) -> None:
         MODES.recorder.unsupported(f"{what} inside a compiled function")
 
 
-def rates_inside(schedule: Any, rates: list[Any], scheduled: bool) -> list[Any]:
+def rates_inside(schedule: Any, rates: list[Any]) -> list[Any]:
     """The learning rates that a recorded run is told by a schedule from outside, which may have stepped in it."""
     recorder = MODES.recorder
+    scheduled = id(schedule.optimizer) in recorder.scheduled
+    outlook = recorder.outlooks.get(id(schedule.optimizer))
     if not all(type(rate) is float for rate in rates):
         recorder.unsupported("get_last_lr() of a schedule inside a compiled function")
         return rates
     found = []
     for i, rate in enumerate(rates):
         key, label = (id(schedule), i), "a learning rate"
-        if scheduled:
+        if outlook is not None and outlook.knows(vars(schedule)):
+            found.append(outlook.number(vars(schedule), "_last_lr", i))
+        elif scheduled:
             recorder.rates_told.add(id(schedule))
             found.append(recorder.late(LastRate(schedule, i), key, rate, label))
         else:

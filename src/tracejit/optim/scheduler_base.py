@@ -9,6 +9,7 @@ from typing import Any
 from ..modes import MODES
 from ..tensor import Tensor
 from ..varying import as_number
+from .foreseen import as_they_are, foresee
 from .optimizer import Optimizer
 from .recorded import StepSchedule, belongs, made_inside, rates_inside, refuse_copies, refuse_inside
 
@@ -63,7 +64,7 @@ class LRScheduler:
         recorder = MODES.recorder
         if recorder is None or made_inside(self):
             return self._last_lr
-        return rates_inside(self, self._last_lr, id(self.optimizer) in recorder.scheduled)
+        return rates_inside(self, self._last_lr)
 
     def step(self, epoch: int | None = None) -> None:
         """Go to the next epoch, or to ``epoch``, and set the learning rates.
@@ -82,7 +83,7 @@ class LRScheduler:
             return
         refuse_copies(self.optimizer)
         groups = self.optimizer.param_groups
-        recorder.scheduled.update(map(id, (self.optimizer, *groups)))
+        recorder.scheduled.update(map(id, groups))
         if any((id(group), name) in recorder.set_hyper for group in groups for name in group):
             recorder.unsupported("a learning rate that is set and scheduled in one call")
         again = StepSchedule(self, told)
@@ -96,11 +97,13 @@ class LRScheduler:
                 "a schedule that knows other parameter groups than its optimizer has"
             )
         recorder.again(again)
+        as_they_are(again.namespaces())
         MODES.recorder = None  # what it computes is not part of the recorded program
         try:
             again()
         finally:
             MODES.recorder = recorder
+        foresee(recorder, again)
 
     def _advance(self, epoch: Any = None) -> None:
         """One step of the schedule."""

@@ -176,7 +176,7 @@ class Entry(Made):
             recorder.unsupported("it changes modes: gradients, autocast, default dtype or device")
         if call.changed_by(self, recorder):
             recorder.unsupported("it changes its arguments")
-        reason = unrepeatable(result, structure, call.parts, call.statics, guard, recorder.calls)
+        reason = unrepeatable(result, structure, call, guard, recorder)
         if reason is not None:
             recorder.unsupported(reason)
         with self._lock:
@@ -303,10 +303,7 @@ class Entry(Made):
             unroll_tree(self.root)
             self.symbolic = None
             root = self._bound()
-        if self.root.finds_sizes:
-            self._serve, self.source = SizedWalk(self, root, *self._planned), ""
-        else:
-            self._serve, self.source = serving(self, root)
+        self._serve, self.source = serving(self, root)
         if self.behind is not None:
             compile_backwards(self.root)
         self.compiled = True

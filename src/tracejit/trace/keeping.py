@@ -104,8 +104,8 @@ class Keeping:
         """The key of a new call, after noting what is replaced from call to call; and its numbers, if any vary."""
         wide = self.shapes.served.get(key)
         for known in {key, key if wide is None else wide.key}:
-            if self.uses.learn_replaced(self.entries.get(known, ())):
-                self.entries.pop(known)  # calls like these have other keys from now on
+            if self.uses.learn_replaced(known, self.entries.get(known, ())):
+                self.entries.pop(known, None)  # calls like these have other keys from now on
                 self._routes = ()
         if key[3] is None and not self.uses.held.known:
             return key, []

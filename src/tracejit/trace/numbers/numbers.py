@@ -142,6 +142,7 @@ class NumberTable:
 
     def __init__(self) -> None:
         self.known: dict[Any, Number] = {}
+        self.generators: dict[int, Any] = {}  # of Python's, from which some are drawn
 
     def source(self, name: str, at: Any, kind: type, label: str) -> Number:
         """The number that is read from ``at``."""
@@ -157,10 +158,15 @@ class NumberTable:
         return self._number((name, kind, *keys), lambda: Number(name, kind, operands))
 
     def call(
-        self, function: Callable[..., Any], operands: tuple[Any, ...], key: Any, label: str
+        self,
+        function: Callable[..., Any],
+        operands: tuple[Any, ...],
+        key: Any,
+        label: str,
+        kind: type = float,
     ) -> Number:
-        """The float that a function makes of numbers and what it knows itself; equal ``key``, equal number."""
-        return self._number(("call", key), lambda: Number("call", float, operands, label, function))
+        """What a function makes of numbers and what it knows itself; equal ``key``, equal number."""
+        return self._number(("call", key), lambda: Number("call", kind, operands, label, function))
 
     def late(self, read: Callable[[], Any], key: Any, label: str) -> Number:
         """The float that ``read`` gives when everything else has run; equal ``key``, equal number."""

@@ -122,6 +122,13 @@ def _counted(entry: Entry, sources: Sequence[Number]) -> bool:
     return stored.issuperset(keys)
 
 
+def _are_replaced(read: Read) -> bool:
+    """Were there tensors, or a list or dict for some, and are there others now?"""
+    before, now = read.expected, read.current()
+    held = holds_tensors(before), holds_tensors(now)
+    return all(held) or (any(held) and type(before) is type(now) and type(now) in (list, dict))
+
+
 class Varying(tuple[Any, ...]):
     """The structure of arguments, which numbers vary in it, which are sizes, and the values of the others."""
 
@@ -258,21 +265,20 @@ class NumberUses:
                 return entry
         return None
 
-    def learn_replaced(self, variants: Sequence[Entry]) -> bool:
-        """A call met other tensors in places of the Python state; True when its kind reads more of these from now on.
+    def learn_replaced(self, key: Any, variants: Sequence[Entry]) -> bool:
+        """A call met other tensors in places of the Python state; True when calls with its ``key`` read more of these.
 
         The program replaces them between calls: masks, batches and features that are handed over in an attribute.
         """
-        for entry in reversed(variants):
+        unkept = self.unkept.get(key)
+        for entry in [*reversed(variants), *([] if unkept is None else [unkept])]:
             found = None if entry.guard is None else told_apart(entry.guard.changes())
             if found is None or entry.guard is None:
                 continue
             numbers, others = found
             if any(id(read.holder) in entry.guard.spared for read in others):
                 continue
-            if others and all(
-                holds_tensors(r.expected) and holds_tensors(r.current()) for r in others
-            ):
+            if others and all(map(_are_replaced, others)):
                 self.learn_places(numbers)
                 return self.held.learn(entry.form, others, entry.guard.names)
         return False

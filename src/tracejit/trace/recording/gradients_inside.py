@@ -125,6 +125,8 @@ class GradientsInside(FunctionsInside, HooksInside, TapeInside, FlagsInside):
         self.own: dict[int, Any] = {}  # optimizers and their parts that the run made
         self.scheduled: set[int] = set()  # optimizers, and groups, whose learning rates changed
         self.rates_told: set[int] = set()  # schedules that told rates they set at the end
+        self.outlooks: dict[int, Any] = {}  # what is known of them before, by their optimizers
+        self.foreseen: dict[tuple[int, str], dict[str, Any]] = {}  # places where that stands
         self.set_hyper: dict[tuple[int, str], Any] = {}  # by group and name: what the run set
 
     # --- tensors that stand for others ---------------------------------------------------------------------------

@@ -6,6 +6,7 @@ a guard on its outcome, a value that Python has to see becomes a guard on that v
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from types import CodeType
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from ...tensor import Tensor
 from ...types import Scalar
 from ...varying import VaryingFloat, VaryingInt, is_varying, plain
 from ..numbers.compared_items import compared_in, comparison_of_item
+from ..numbers.drawn import choices, outcomes
 from ..numbers.fitness import check_codes
 from ..numbers.numbers import LATE, ItemRead, Number, NumberGuard, UnfitError, outcome_key
 from ..numbers.plain_parts import plain_parts
@@ -31,6 +33,8 @@ from ..sizes.found_sizes import has_extents, user_line
 MAX_ITEMS = 32
 #: The same for bools, each of which is a branch.
 MAX_BOOLS = 8
+#: Among how many paths random numbers may decide.
+MAX_WAYS = 64
 
 if TYPE_CHECKING:
     from ..numbers.places import Place, PlaceKey
@@ -50,6 +54,10 @@ class NumbersInside:
     guard: Callable[[Tensor, Scalar], Scalar]
     end_piece: Callable[[Any], None]
     scope: Any
+    foreseen: dict[tuple[int, str], dict[str, Any]]
+    watched: Any
+    stop_trial: Callable[[str], None]
+    not_in_rounds: Callable[[], None]
 
     def __init__(self) -> None:
         self.sizes_read = False  # has a size become a number?
@@ -61,6 +69,8 @@ class NumbersInside:
         self.value_lists: set[Any] = set()  # where lists are more than that, and read one by one
         self.stores: dict[Any, Any] = {}  # what the run put in places that vary, and in arguments
         self.items_read: set[Number] = set()
+        self.ways = 1.0  # among which what was drawn decides
+        self.drawn: dict[Number, float] = {}  # from Python's generators, of how many numbers each
         self.standing: frozenset[PlaceKey] = (
             frozenset()
         )  # the places in which numbers stand that vary
@@ -105,6 +115,11 @@ class NumbersInside:
         self.handed_out.append(ref(made))
         return made
 
+    def foreseen_as_they_are(self) -> None:
+        """Plain numbers in the places where those stood that schedules will set."""
+        for (_, key), space in self.foreseen.items():
+            dict.__setitem__(space, key, plain(space[key]))
+
     def let_go_of_numbers(self) -> None:
         """The run is over, or not recorded any further: its tape may outlive it, and computes with values.
 
@@ -148,13 +163,20 @@ class NumbersInside:
 
     def follow_sizes(self) -> None:
         """From here on there are sizes that the run told, which Python may compute with."""
+        reason = self.follow_numbers()
+        if reason is not None:
+            self.fit = False
+            self.unsupported(f"sizes that only the run tells: {reason}")
+
+    def follow_numbers(self) -> str | None:
+        """From here on numbers may vary that did not when the run began, unless the code cannot do with them: why."""
         try:
             check_codes(self.codes, self.state_checks)
         except UnfitError as error:
-            self.fit = False
-            self.unsupported(f"sizes that only the run tells: {error}")
-        if self.fit and self.follow is not None:
+            return str(error)
+        if self.follow is not None:
             self.follow()
+        return None
 
     def size(self, extent: Extent) -> Any:
         """A size that the run told, as a number for Python to compute with."""
@@ -187,9 +209,21 @@ class NumbersInside:
         """Python sees a number: from here on it is a constant."""
         self._refuse_late(number)
         if number not in self.pinned:
+            self._decide(number)
             self._step(number)
             self.pinned[number] = value
             self.end_piece(NumberGuard(number, value, user_line()))
+
+    def _decide(self, number: Number) -> None:
+        """What follows hangs on a number: one drawn from many others hardly comes again."""
+        found = outcomes(number, self.drawn) if self.drawn else 1.0
+        if number.kind is bool:
+            found = (
+                2.0 if found == math.inf else 1.0
+            )  # whole numbers are in a range, or are seen as well
+        self.ways *= found
+        if self.ways > MAX_WAYS:
+            self.unsupported("random numbers decide among too many ways to go on")
 
     def _operands(self, operands: Sequence[Any]) -> tuple[Any, ...]:
         """Numbers for the operands that vary, values for all others."""
@@ -219,17 +253,44 @@ class NumbersInside:
         self, function: Callable[..., Any], operands: Sequence[Any], key: Any, label: str
     ) -> Number:
         """The number that ``function`` makes of others, and of what else it reads, at every call."""
-        known = self._operands(operands)
-        keys = [x if isinstance(x, Number) else outcome_key(x) for x in known]
-        number = self.signature.numbers.call(function, known, (key, *keys), label)
+        number = self.number_foreseen(function, operands, key, label)
         self._step(number)
         return number
+
+    def number_drawn(self, method: Callable[..., Any], given: Sequence[Any]) -> Any:
+        """The number that a method of a generator of Python's draws, now and in every call."""
+        self.stop_trial("draws a random number")
+        self.not_in_rounds()
+        values = [plain(x) for x in given]
+        value = method(*values) if self.watched is None else self.watched.draw(self, method, values)
+        if type(value) not in (int, float):
+            return value
+        generator = method.__self__  # type: ignore[attr-defined]
+        key = ("drawn", id(generator), method.__name__, len(self.drawn))
+        known = self.number_foreseen(method, given, key, f"{method.__name__}()", type(value))
+        self.drawn[known] = choices(method, values)
+        self.signature.numbers.generators[id(generator)] = generator
+        self._step(known)
+        return self.varying(known, value)
+
+    def number_foreseen(
+        self,
+        function: Callable[..., Any],
+        operands: Sequence[Any],
+        key: Any,
+        label: str,
+        kind: type = float,
+    ) -> Number:
+        """The same, which only calls compute that do something with it."""
+        known = self._operands(operands)
+        keys = [x if isinstance(x, Number) else outcome_key(x) for x in known]
+        return self.signature.numbers.call(function, known, (key, *keys), label, kind)
 
     def _step(self, number: Number) -> None:
         """A call has to know this number; what it is computed from comes first."""
         for x in number.operands:
-            if isinstance(x, Number) and x.is_source:
-                self.path.setdefault(x)
+            if isinstance(x, Number) and x not in self.path:
+                self._step(x)
         self.path.setdefault(number)
 
     # --- into the graph -----------------------------------------------------------------------------------------------

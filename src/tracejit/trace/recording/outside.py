@@ -7,9 +7,9 @@ for containers made inside the run and objects made outside of it.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from types import BuiltinFunctionType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...device import device
 from ...dtypes import DType
@@ -22,6 +22,10 @@ from ..state.tensors import TensorFacts
 from ..state.values import MISSING, token
 from .gradients_inside import Repeated
 from .results import is_made_of_objects, parts_of
+
+if TYPE_CHECKING:
+    from .recorded_run import Given
+    from .recorder import Recorder
 
 _LASTING = (type, ModuleType, BuiltinFunctionType, enum.Enum, DType)
 
@@ -55,12 +59,19 @@ def seen_outside(guard: StateGuard, statics: Sequence[Any]) -> set[int]:
     return {id(x) for x in known_objects(guard)} | {id(x) for x in statics} | {*guard.reached}
 
 
-def _set_at_end(guard: StateGuard, calls: Sequence[Repeated]) -> str | None:
-    """A number, or a list of some, that the code can read and ``calls`` set when everything else has run."""
+def _set_at_end(
+    guard: StateGuard, calls: Sequence[Repeated], foreseen: Container[Any]
+) -> str | None:
+    """A number, or a list of some, that the code can read and ``calls`` set when everything else has run.
+
+    Not counted are those that are ``foreseen``.
+    """
     spaces = {id(space): names for call in calls for space, names in call.namespaces()}
     for check in guard.checks if spaces else ():
         read = check.place.check if isinstance(check, StillNumber) else check
         if not isinstance(read, Item) or id(read.holder) not in spaces or read.key == "params":
+            continue
+        if (id(read.holder), read.key) in foreseen:
             continue
         names = spaces[id(read.holder)]
         if names is not None and read.key not in names and not isinstance(read.expected, list):
@@ -71,19 +82,14 @@ def _set_at_end(guard: StateGuard, calls: Sequence[Repeated]) -> str | None:
 
 
 def unrepeatable(
-    result: Any,
-    structure: Any,
-    arguments: Any,
-    statics: Sequence[Any],
-    guard: StateGuard,
-    calls: Sequence[Repeated],
+    result: Any, structure: Any, call: Given, guard: StateGuard, recorder: Recorder
 ) -> str | None:
-    """Why a result cannot be made again from its structure, or hangs on what ``calls`` set at the end; or None."""
-    read = _set_at_end(guard, calls)
+    """Why the result of a ``call`` cannot be made again from its structure, or hangs on what is set at the end."""
+    read = _set_at_end(guard, recorder.calls, recorder.foreseen)
     if read is not None:
         return f"it reads {read}, which a schedule sets in the same call"
-    outside = seen_outside(guard, statics)
-    before = {id(x) for x in containers(arguments, [])} | outside
+    outside = seen_outside(guard, call.statics)
+    before = {id(x) for x in containers((call.parts, call.lying), [])} | outside
     seen: set[int] = set()
     parts = is_made_of_objects(structure)
     for made in parts_of(result, lambda: outside) if parts else containers(result, []):

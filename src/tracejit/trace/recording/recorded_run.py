@@ -14,10 +14,11 @@ from ...dtypes import get_default_dtype
 from ...modes import MODES
 from ...tensor import Tensor
 from ..numbers.arguments import standing_in
+from ..numbers.drawn import follow_draws
 from ..numbers.functions import following
 from ..numbers.left import LeftNumber, noticing
 from ..numbers.places import Place, patched
-from ..replay.held import see, seen_in, standing_for, with_held
+from ..replay.held import contents, see, seen_in, standing_for, with_held
 from ..rounds.rounds import Rounds
 from ..rounds.settled import resume, settle
 from ..signature import containers, flatten, statics_of
@@ -36,13 +37,15 @@ if TYPE_CHECKING:
 class Given:
     """What a call was given: its tensors, one that hands over sizes too, and the objects that are its constants.
 
-    ``held`` is what lay in the places of the Python state that it reads like arguments.
+    ``held`` is what lay in the places of the Python state that it reads like arguments: copies of lists and dicts,
+    which are ``lying`` there.
     """
 
     tensors: Sequence[Tensor]
     args: Any
     kwargs: Any
     held: Sequence[Any]
+    lying: Sequence[Any]
     structure: Any
     statics: Sequence[Any]
     shape: Any
@@ -51,11 +54,14 @@ class Given:
     @classmethod
     def of(cls, entry: Entry, tensors: Sequence[Tensor], args: Any, kwargs: Any) -> Given:
         """What a call of ``entry`` was given."""
-        held = seen_in(entry.held)
+        lying = seen_in(entry.held)
+        held = [contents(value) for value in lying]
         structure = flatten((args, kwargs, held), [])
         numbers: list[Any] = []
         shape = flatten((args, kwargs), [], numbers), flatten(held, [])
-        return cls(tensors, args, kwargs, held, structure, statics_of(structure), shape, numbers)
+        return cls(
+            tensors, args, kwargs, held, lying, structure, statics_of(structure), shape, numbers
+        )
 
     @property
     def parts(self) -> Any:
@@ -119,14 +125,17 @@ def run_recorded(
     uses = entry.owner.uses
     recorder.item_lines, recorder.size_lines = uses.item_lines, uses.size_lines
     recorder.value_lists = uses.value_lists
-    return _run(entry, recorder, guard, given, leaves)
+    try:
+        return _run(entry, recorder, guard, given, leaves)
+    finally:
+        recorder.foreseen_as_they_are()
 
 
 def _run(
     entry: Entry, recorder: Recorder, guard: StateGuard, given: Given, leaves: list[Any]
 ) -> Any:
     """The result with sizes and numbers as they were recorded."""
-    function, source = entry.owner.function, entry.signature.numbers.source
+    function, uses, source = entry.owner.function, entry.owner.uses, entry.signature.numbers.source
     standing = {source("place", p, p.kind, str(p.check.key)): p for p in guard.places}
     positions = iter(range(len(entry.number_names)))
     outside = partial(seen_outside, guard, given.statics)
@@ -140,7 +149,6 @@ def _run(
         number = source("argument", position, type(value), entry.number_names[position])
         return recorder.varying(number, value)
 
-    uses = entry.owner.uses
     recorder.standing = frozenset([place.key for place in guard.places])
     recorder.python_state = partial(_python_state, recorder, guard, entry.held)
     later = ExitStack()
@@ -154,6 +162,7 @@ def _run(
         if follows:
             later.enter_context(following(guard))
             later.enter_context(patched(standing, recorder.varying, recorder.stores))
+        follow_draws(recorder, guard)
         later.enter_context(recorder.told_identities(guard))
         args, kwargs = given.args, given.kwargs
         if entry.varying or entry.sizes:
@@ -199,7 +208,8 @@ def _hand_over_sizes(
 
 def is_as_before(recorder: Recorder, guard: StateGuard) -> bool:
     """Did a run leave Python state, random streams and the world alone, as far as can be told?"""
-    return guard.difference() is None and not (recorder.sent or recorder.random_calls)
+    drawn = recorder.random_calls or recorder.drawn
+    return guard.difference() is None and not (recorder.sent or drawn)
 
 
 def changing_modes() -> tuple[Any, ...]:
@@ -220,4 +230,10 @@ def _python_state(recorder: Recorder, guard: StateGuard, held: Sequence[Place]) 
     changed = (check.difference() for check in guard.checks)
     first = next((change for change in changed if change is not None), None)
     places = [place.read() for place in (*guard.places, *held)]
-    return [first, len(recorder.sent), *places, *[len(x.target) for x in guard.appended]]
+    return [
+        first,
+        len(recorder.sent),
+        len(recorder.drawn),
+        *places,
+        *[len(x.target) for x in guard.appended],
+    ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -228,12 +229,66 @@ def standing_for(places: Sequence[Place], sizes: Mapping[Place, Any]) -> Iterato
             if other is not value:
                 standing.append((place, value, other))
                 place.put(other)
-            found.append(other)
+            found.append((other, contents(other)))
         yield found
     finally:
         for place, value, other in standing:
             if place.read() is other:
                 place.put(value)
+
+
+class Filled:
+    """A place of the Python state whose list or dict stays there, and holds something else after a call."""
+
+    owner = None
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+
+    @property
+    def name(self) -> str:
+        """What users call it."""
+        return f"what is in {self.place.name}"
+
+    @property
+    def key(self) -> Any:
+        """What makes two of them the same."""
+        return "in", self.place.key
+
+    def read(self) -> Any:
+        """What is in it."""
+        return contents(self.place.read())
+
+    def put(self, value: Any) -> None:
+        """Fill it with something else."""
+        target = self.place.read()
+        if type(target) is list:
+            target[:] = value
+        else:
+            target.clear()
+            target.update(value)
+
+    store = put
+
+
+def contents(value: Any) -> Any:
+    """A list or a dict that holds the same; anything else as it is.
+
+    >>> contents([1, 2]), contents(3)
+    ([1, 2], 3)
+    """
+    return value.copy() if type(value) in (list, dict) else value
+
+
+def _is_same(value: Any, before: Any) -> bool:
+    """Does a list or dict hold the very same as before?"""
+    if type(value) not in (list, dict):
+        return True
+    if type(value) is dict and [*value] != [*before]:
+        return False
+    now = [*value.values()] if type(value) is dict else value
+    old = [*before.values()] if type(value) is dict else before
+    return len(now) == len(old) and all(map(is_, now, old))
 
 
 def _twin(value: Any) -> Any:
@@ -260,8 +315,16 @@ def with_held(
 
     That is followed by what it ``appended`` to lists.
     """
-    left = [(p, p.read(), old) for p, old in zip(places, before, strict=True)]
-    left = [(place, now, old) for place, now, old in left if now is not old]
+    left: list[tuple[Any, Any, Any]] = []
+    for place, (old, was) in zip(places, before, strict=True):
+        now = place.read()
+        filled = not _is_same(old, was)
+        if now is not old:
+            left.append((place, now, old))
+            if filled:
+                recorder.unsupported(f"what is in {place.name} is changed, and replaced then")
+        elif filled:
+            left.append((Filled(place), contents(old), was))
     left += [(tail, tail.read(), None) for tail in appended if len(tail.target) != tail.start]
     left += [(record, record.read(), None) for record in recorder.sent]
     check_sent(recorder)

@@ -111,10 +111,19 @@ class StateGuard:
         return None if listener is None else listener.end()
 
     def changes(self) -> list[Read]:
-        """Reads that give something else now, if these are all that changed."""
-        reads = []
+        """Reads that give something else now, if these are all that changed.
+
+        What was in a list or dict in whose place there is another one now is of no account.
+        """
+        reads: list[Read] = []
+        gone: set[int] = set()
         for check in self.checks:
+            inside = id(check.holder) in gone
             found = check.moved()
+            replaced = [check] if inside and isinstance(check, Read) else found or ()
+            gone |= {id(read.expected) for read in replaced if type(read.expected) in (list, dict)}
+            if inside:
+                continue
             if found is None:
                 return []
             reads += found

@@ -1,0 +1,168 @@
+"""Random numbers of Python and NumPy: ``random.random() < ratio`` is drawn anew at every call.
+
+While a function is recorded, the names by which its code reaches generators lead to functions that draw as ever and
+hand out a number that varies. A call draws where it computes its numbers, in the order of the recorded run. One that is
+not served puts the generators back, because it is run in Python then.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from types import BuiltinMethodType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from ...modes import MODES
+from ...varying import plain
+from ..state.purity import words
+from .numbers import Number
+
+#: What draws a number from numbers that it is given.
+_DRAWING = words(
+    """
+    beta betavariate binomial chisquare expovariate exponential gamma gammavariate gauss geometric getrandbits gumbel
+    laplace logistic lognormal lognormvariate normal normalvariate pareto paretovariate poisson rand randint randn
+    random random_sample randrange ranf rayleigh sample standard_exponential standard_gamma standard_normal triangular
+    uniform vonmises vonmisesvariate weibull weibullvariate
+    """
+)
+
+
+class Drawing:
+    """Stands for a generator, or for a module with functions that draw."""
+
+    def __init__(self, shown: Any) -> None:
+        self._shown = shown
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        """The class of what it stands for, for ``isinstance``."""
+        return type(self._shown)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._shown, name)
+        return drawing_like(found) or found
+
+
+def drawing_like(value: Any) -> Any:
+    """What stands for ``value`` while a function is recorded; None for what draws no numbers.
+
+    >>> drawing_like(random.random).func is drawn, drawing_like(random.shuffle)
+    (True, None)
+    """
+    kind = type(value)  # nothing else of it is asked: it may be anything
+    if kind in _kinds() or (kind is ModuleType and _is_drawing(value)):
+        return Drawing(value)
+    generator = value.__self__ if kind in (MethodType, BuiltinMethodType) else None
+    if type(generator) not in _kinds():
+        return None
+    name = value.__name__
+    if name == "choice" and type(generator) is random.Random and value == generator.choice:
+        return partial(chosen, generator)
+    return partial(drawn, value) if name in _DRAWING and value == getattr(generator, name) else None
+
+
+def _kinds() -> tuple[type, ...]:
+    """The classes of generators whose state can be put back."""
+    found = sys.modules.get("numpy.random")
+    return (
+        (random.Random,) if found is None else (random.Random, found.RandomState, found.Generator)
+    )
+
+
+def _is_drawing(module: ModuleType) -> bool:
+    return any(module is x for x in (random, np, sys.modules.get("numpy.random")))
+
+
+def drawn(method: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    """What a method of a generator draws, as a number that varies where a run is recorded.
+
+    >>> 0 <= drawn(random.random) < 1
+    True
+    """
+    recorder = MODES.recorder
+    if recorder is None or recorder.failure is not None or named:
+        return method(*map(plain, given), **{name: plain(x) for name, x in named.items()})
+    return recorder.number_drawn(method, given)
+
+
+def chosen(generator: random.Random, seq: Any) -> Any:
+    """``generator.choice(seq)``: which one it is decides, as any index of a sequence does."""
+    if not len(seq):
+        return generator.choice(seq)
+    return seq[drawn(generator._randbelow, len(seq))]  # type: ignore[attr-defined]
+
+
+def choices(method: Callable[..., Any], given: Sequence[Any]) -> float:
+    """From how many numbers a method of a generator draws one.
+
+    >>> choices(random.randint, (1, 6)), choices(random.random, ())
+    (6, inf)
+    """
+    name, python = method.__name__, type(method.__self__) is random.Random  # type: ignore[attr-defined]
+    if name.startswith("_randbelow"):
+        return float(given[0])
+    if name in ("randint", "randrange") and all(type(x) is int for x in given):
+        among = range(given[0], given[1] + 1) if name == "randint" and python else range(*given)
+        return len(among)
+    return math.inf
+
+
+def outcomes(number: Number, drawn: Mapping[Number, float]) -> float:
+    """How many values a number can have, for all that is known of those that were ``drawn``; 1 for all others."""
+    found, seen, waiting = 1.0, {number}, [number]
+    while waiting:
+        at = waiting.pop()
+        found *= drawn.get(at, 1.0)
+        fresh = {x for x in at.operands if isinstance(x, Number)} - seen
+        seen |= fresh
+        waiting.extend(fresh)
+    return found
+
+
+def follow_draws(recorder: Any, guard: Any) -> None:
+    """What a run draws varies, if the state that ``guard`` is about leads to generators."""
+    values = (getattr(check, "expected", None) for check in guard.checks)
+    if recorder.follow is not None and any(
+        drawing_like(x) is not None and (x is not np or "random" in guard.names) for x in values
+    ):
+        recorder.follow_numbers()
+
+
+class Rewinding:
+    """Serves calls that draw; one that ends otherwise leaves the generators as it found them."""
+
+    def __init__(self, serve: Callable[..., Any], generators: Iterable[Any]) -> None:
+        self.serve = serve
+        self.generators = tuple(generators)
+
+    def __call__(self, *given: Any) -> Any:
+        """Serve a call."""
+        before = [put_back_later(generator) for generator in self.generators]
+        try:
+            return self.serve(*given)
+        except BaseException:
+            for put_back in before:
+                put_back()
+            raise
+
+
+def put_back_later(generator: Any) -> Callable[[], None]:
+    """A function that takes a generator back to the state in which it is now.
+
+    >>> again = put_back_later(random)
+    >>> first = random.random()
+    >>> again(), random.random() == first
+    (None, True)
+    """
+    if hasattr(generator, "getstate"):
+        return partial(generator.setstate, generator.getstate())
+    if hasattr(generator, "get_state"):
+        return partial(generator.set_state, generator.get_state(legacy=False))
+    bits = generator.bit_generator
+    return partial(setattr, bits, "state", bits.state)
