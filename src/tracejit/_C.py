@@ -122,4 +122,27 @@ def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
     return None if place is None else device(place), dtype, wait_not, order
 
 
+def _is_wrapped(tensor: Any) -> bool:
+    """Does a transform of :mod:`tracejit.func` stand in for the tensor? They hand functions tensors like any other."""
+    return False
+
+
+def _level(tensor: Any) -> int:
+    """The depth of the transform that stands in for a tensor: -1, which is none."""
+    return -1
+
+
+def _unwrapped(tensor: Any) -> Any:
+    """The tensor that a transform stands in for: the one that it is."""
+    return tensor
+
+
 make_module("_C._nn", functional, _parse_to=_parse_to)
+make_module(
+    "_C._functorch",
+    get_unwrapped=_unwrapped,
+    **dict.fromkeys(
+        ("is_batchedtensor", "is_functorch_wrapped_tensor", "is_gradtrackingtensor"), _is_wrapped
+    ),
+    **dict.fromkeys(("maybe_get_bdim", "maybe_get_level"), _level),
+)
