@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from ... import dtypes
-from ...errors import ArgumentValueError, DtypeError
+from ...errors import ArgumentError, ArgumentValueError, DtypeError
 from .. import comparison as c
 from .. import elementwise as e
 from .. import limits
@@ -382,18 +383,29 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 
     if tensor.dtype is not dtypes.int64:
         raise RuntimeError("one_hot is only applicable to index tensor.")
-    if is_tensor(num_classes):  # found by the program, as the size of what it is for
-        num_classes = int(num_classes)
+    num_classes = _class_count(num_classes)
     if tensor.spec.numel:
         if tensor.min() < 0:  # a comparison, not the number: compiled, one path serves all classes
             raise RuntimeError("Class values must be non-negative.")
         if num_classes < 0:
-            num_classes = int(tensor.max()) + 1
+            num_classes = tensor.max().item() + 1  # compiled, a size that the run tells
         elif tensor.max() >= num_classes:
             raise RuntimeError("Class values must be smaller than num_classes.")
     elif num_classes <= 0:
         raise RuntimeError("Can not infer total number of classes from empty tensor.")
     return as_type(c.eq(tensor.unsqueeze(-1), positions(num_classes, 0)), dtypes.int64)
+
+
+def _class_count(given: Any) -> Any:
+    """How many classes there are, which a tensor may say that the program made."""
+    if is_tensor(given) and not shape_of(given) and given.dtype.category == "int":
+        return given.item()
+    if is_tensor(given) or isinstance(given, (bool, float)):
+        kind = "Tensor" if is_tensor(given) else type(given).__name__
+        raise ArgumentError(
+            f"one_hot(): argument 'num_classes' (position 2) must be int, not {kind}"
+        )
+    return given
 
 
 alias("log_sigmoid", logsigmoid, method=False)
