@@ -33,7 +33,9 @@ LAYERS: dict[str, int] = {
     ),
     "retired": 0,
     "varying": 0,
-    **dict.fromkeys(("backends", "made_modules", "memory_formats", "number_limits"), 0),
+    **dict.fromkeys(
+        ("backends", "made_modules", "memory_formats", "named_dtypes", "number_limits"), 0
+    ),
     **dict.fromkeys(("absent", "accelerator", "compiler", "fx", "multiprocessing", "onnx"), 0),
     **dict.fromkeys(("nested", "overrides", "scripting", "torch_version", "version"), 0),
     **dict.fromkeys(("lengths", "plain_number", "symbols"), 0),
