@@ -70,7 +70,17 @@ LAYERS: dict[str, int] = {
         ("verification", "nn", "optim", "func", "amp", "fft", "linalg", "special", "profiling"), 5
     ),
     **dict.fromkeys(
-        ("distributed", "distributions", "futures", "hub", "profiler", "quantization", "utils"), 5
+        (
+            "aten",
+            "distributed",
+            "distributions",
+            "futures",
+            "hub",
+            "profiler",
+            "quantization",
+            "utils",
+        ),
+        5,
     ),
     **dict.fromkeys(
         ("masked", "paths", "quasirandom", "signal", "sparse", "foreach", "_dynamo", "_inductor"), 5

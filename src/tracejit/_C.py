@@ -7,6 +7,7 @@ The answers are those of a package without a script compiler. A core there is no
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .autograd.grad_mode import is_grad_enabled
@@ -79,6 +80,17 @@ class _Scripted:
 
 
 globals().update({name: type(name, (_Scripted,), {"__module__": __name__}) for name in _SCRIPTED})
+
+
+def _disabled_torch_function_impl(
+    func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Any = None
+) -> Any:
+    """``func`` of the arguments: a class of tensors that takes no functions over has this for that.
+
+    >>> _disabled_torch_function_impl(max, (), (1, 2))
+    2
+    """
+    return func(*args, **(kwargs or {}))
 
 
 def _get_tracing_state() -> None:
