@@ -51,22 +51,28 @@ def later_passes(out: Any, parameters: list[Any]) -> list[Any]:
     return found
 
 
+def training(make: Callable[[], nn.Module]) -> tuple[nn.Module, Callable[[Any], Any]]:
+    """A module, and a step that trains it and returns what it gave."""
+    tj.manual_seed(0)
+    model = make()
+    optimizer = tj.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        out = model(x)
+        loss = out.square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss, out
+
+    return model, step
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_steps_that_return_their_outputs(name: str) -> None:
     found = []
     for compiled in (False, True):
-        tj.manual_seed(0)
-        model = MODULES[name]()
-        optimizer = tj.optim.SGD(model.parameters(), lr=0.1)
-
-        def step(x: Any, model: nn.Module = model, optimizer: Any = optimizer) -> Any:
-            optimizer.zero_grad()
-            out = model(x)
-            loss = out.square().mean()
-            loss.backward()
-            optimizer.step()
-            return loss, out
-
+        model, step = training(MODULES[name])
         run = tj.compile(step, strict=True) if compiled else step
         tj.manual_seed(1)
         for _ in range(3):
@@ -102,18 +108,7 @@ def test_batches_of_any_size_and_their_outputs(name: str) -> None:
     """What still can be gone through is as large as the call's own batch, and needs no recording for each size."""
     found = []
     for compiled in (False, True):
-        tj.manual_seed(0)
-        model = {**MODULES, "chosen": Chosen}[name]()
-        optimizer = tj.optim.SGD(model.parameters(), lr=0.1)
-
-        def step(x: Any, model: nn.Module = model, optimizer: Any = optimizer) -> Any:
-            optimizer.zero_grad()
-            out = model(x)
-            loss = out.square().mean()
-            loss.backward()
-            optimizer.step()
-            return loss, out
-
+        model, step = training({**MODULES, "chosen": Chosen}[name])
         run = tj.compile(step) if compiled else step
         tj.manual_seed(1)
         for size in (12, 16, 14, 18, 12, 22, 16, 20):
