@@ -134,6 +134,15 @@ def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
     return None if place is None else device(place), dtype, wait_not, order
 
 
+def _are_functorch_transforms_active() -> bool:
+    """False: inside the transforms of :mod:`tracejit.func` code runs on tensors like any other.
+
+    >>> _are_functorch_transforms_active()
+    False
+    """
+    return False
+
+
 def _is_wrapped(tensor: Any) -> bool:
     """Does a transform of :mod:`tracejit.func` stand in for the tensor? They hand functions tensors like any other."""
     return False

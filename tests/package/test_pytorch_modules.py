@@ -138,6 +138,7 @@ def test_tensors_inside_of_transforms_are_tensors() -> None:
 
     def told(x: tj.Tensor) -> tj.Tensor:
         assert not _functorch.is_batchedtensor(x)
+        assert not tj._C._are_functorch_transforms_active()
         assert _functorch.get_unwrapped(x) is x
         return x * _functorch.maybe_get_level(x)
 
