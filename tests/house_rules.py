@@ -33,9 +33,11 @@ LAYERS: dict[str, int] = {
     ),
     "retired": 0,
     "varying": 0,
-    **dict.fromkeys(("backends", "made_modules", "memory_formats", "number_limits"), 0),
+    **dict.fromkeys(
+        ("backends", "made_modules", "memory_formats", "named_dtypes", "number_limits"), 0
+    ),
     **dict.fromkeys(("absent", "accelerator", "compiler", "fx", "multiprocessing", "onnx"), 0),
-    **dict.fromkeys(("overrides", "scripting", "torch_version", "version"), 0),
+    **dict.fromkeys(("nested", "overrides", "scripting", "torch_version", "version"), 0),
     **dict.fromkeys(("lengths", "plain_number", "symbols"), 0),
     "cuda": 0,
     **dict.fromkeys(("ops", "scalar_math"), 1),
@@ -68,7 +70,17 @@ LAYERS: dict[str, int] = {
         ("verification", "nn", "optim", "func", "amp", "fft", "linalg", "special", "profiling"), 5
     ),
     **dict.fromkeys(
-        ("distributed", "distributions", "hub", "profiler", "quantization", "utils"), 5
+        (
+            "aten",
+            "distributed",
+            "distributions",
+            "futures",
+            "hub",
+            "profiler",
+            "quantization",
+            "utils",
+        ),
+        5,
     ),
     **dict.fromkeys(
         ("masked", "paths", "quasirandom", "signal", "sparse", "foreach", "_dynamo", "_inductor"), 5

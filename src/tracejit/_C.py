@@ -7,6 +7,7 @@ The answers are those of a package without a script compiler. A core there is no
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .autograd.grad_mode import is_grad_enabled
@@ -81,6 +82,17 @@ class _Scripted:
 globals().update({name: type(name, (_Scripted,), {"__module__": __name__}) for name in _SCRIPTED})
 
 
+def _disabled_torch_function_impl(
+    func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Any = None
+) -> Any:
+    """``func`` of the arguments: a class of tensors that takes no functions over has this for that.
+
+    >>> _disabled_torch_function_impl(max, (), (1, 2))
+    2
+    """
+    return func(*args, **(kwargs or {}))
+
+
 def _get_tracing_state() -> None:
     """None: nothing is traced; recording is an ordinary run, on real values.
 
@@ -122,4 +134,36 @@ def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
     return None if place is None else device(place), dtype, wait_not, order
 
 
+def _are_functorch_transforms_active() -> bool:
+    """False: inside the transforms of :mod:`tracejit.func` code runs on tensors like any other.
+
+    >>> _are_functorch_transforms_active()
+    False
+    """
+    return False
+
+
+def _is_wrapped(tensor: Any) -> bool:
+    """Does a transform of :mod:`tracejit.func` stand in for the tensor? They hand functions tensors like any other."""
+    return False
+
+
+def _level(tensor: Any) -> int:
+    """The depth of the transform that stands in for a tensor: -1, which is none."""
+    return -1
+
+
+def _unwrapped(tensor: Any) -> Any:
+    """The tensor that a transform stands in for: the one that it is."""
+    return tensor
+
+
 make_module("_C._nn", functional, _parse_to=_parse_to)
+make_module(
+    "_C._functorch",
+    get_unwrapped=_unwrapped,
+    **dict.fromkeys(
+        ("is_batchedtensor", "is_functorch_wrapped_tensor", "is_gradtrackingtensor"), _is_wrapped
+    ),
+    **dict.fromkeys(("maybe_get_bdim", "maybe_get_level"), _level),
+)

@@ -184,8 +184,8 @@ _install()
 _LATE = frozenset(
     (
         *("_C", "__config__", "_dynamo", "_inductor", "_tensor_str", "distributed"),
-        *("distributions", "fx", "hub", "jit", "library", "multiprocessing", "profiling"),
-        *("quasirandom", "signal", "storage", "testing"),
+        *("distributions", "futures", "fx", "hub", "jit", "library", "multiprocessing", "nested"),
+        *("profiling", "quasirandom", "signal", "storage", "testing"),
     )
 )
 #: Names of such modules that are names of this one, too: all of the compiler comes with them.

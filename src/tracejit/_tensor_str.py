@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from .printing import get_printoptions, set_printoptions, tensor_text
+from .cuda.arrays import fetched
+from .printing import array_text, get_printoptions, set_printoptions, tensor_text
 from .tensor import Tensor
 
 __all__ = ["get_printoptions", "printoptions", "set_printoptions"]
@@ -33,6 +34,10 @@ def printoptions(**kwargs: Any) -> Iterator[None]:
         yield
     finally:
         set_printoptions(**before)
+
+
+def _tensor_str(self: Tensor, indent: int) -> str:
+    return array_text(fetched(self.array), indent)
 
 
 def _str(self: Tensor, *, tensor_contents: str | None = None) -> str:

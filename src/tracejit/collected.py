@@ -9,6 +9,7 @@ from . import control_flow, settings
 from . import questions as facts
 from .amp import questions
 from .autograd import anomaly
+from .named_dtypes import NAMED
 from .nn import recurrent_functions
 
 __all__: list[str] = []
@@ -20,6 +21,7 @@ def _from(module: ModuleType, *names: str) -> dict[str, Any]:
 
 
 COLLECTED: dict[str, Any] = {
+    **NAMED,
     **_from(control_flow),
     **_from(questions),
     **_from(recurrent_functions),

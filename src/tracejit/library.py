@@ -26,6 +26,8 @@ __all__ = [
     "register_fake",
     "register_kernel",
     "register_vmap",
+    "triton_op",
+    "wrap_triton",
 ]
 
 
@@ -63,6 +65,40 @@ def custom_op(
         return made
 
     return wrap if fn is None else wrap(fn)
+
+
+def triton_op(
+    name: str,
+    fn: Kernel | None = None,
+    /,
+    *,
+    mutates_args: str | Collection[str],
+    schema: str | None = None,
+) -> Any:
+    """As :func:`custom_op`, for a function that launches kernels of Triton, each inside of :func:`wrap_triton`.
+
+    >>> import tracejit as tj
+    >>> @triton_op("docs::shifted", mutates_args=())
+    ... def shifted(x: tj.Tensor) -> tj.Tensor:
+    ...     return x + 1
+    >>> shifted(tj.ones(1))
+    tensor([2.])
+    """
+    return custom_op(name, fn, mutates_args=mutates_args, schema=schema)
+
+
+def wrap_triton(triton_kernel: Any, /) -> Any:
+    """A kernel of Triton, to be launched as it is: ``kernel[grid](...)``. Raises ``RuntimeError`` for anything else.
+
+    >>> wrap_triton(abs)
+    Traceback (most recent call last):
+    RuntimeError: wrap_triton only works on functions annotated with triton.jit or triton.autotune
+    """
+    if type(triton_kernel).__module__.partition(".")[0] != "triton":
+        raise RuntimeError(
+            "wrap_triton only works on functions annotated with triton.jit or triton.autotune"
+        )
+    return triton_kernel
 
 
 class Library:

@@ -23,6 +23,7 @@ from . import (
     scripting,
     utils,
 )
+from .aten import Aten
 from .autograd.function import FunctionNode
 from .autograd.handle import RemovableHandle
 from .cuda import seeds
@@ -88,10 +89,16 @@ def _make_all() -> None:
         "utils.data._utils.collate", utils.data, np_str_obj_array_pattern=np_str_obj_array_pattern
     )
     walks = {
-        w.__name__: w for w in (loader._BaseDataLoaderIter, loader._SingleProcessDataLoaderIter)
+        w.__name__: w
+        for w in (
+            loader._BaseDataLoaderIter,
+            loader._SingleProcessDataLoaderIter,
+            loader._MultiProcessingDataLoaderIter,
+        )
     }
     make_module("utils.data.dataloader", utils.data, **walks)
     make_module("utils.data._utils.pin_memory", pin_memory=pinned_batch)
+    sys.modules["tracejit.ops"].aten = Aten("tracejit.ops.aten", Aten.__doc__)  # type: ignore[attr-defined]
     make_module("nn.utils.stateless", functional_call=functional_call)
     make_module("_utils", flat_buffers)
     make_module("return_types", return_types)
@@ -117,7 +124,7 @@ def _make_all() -> None:
     make_module("_jit_internal", typing, boolean_dispatch=_boolean_dispatch, **marks)
     make_module("ao", quantization=quantization)
     make_module("ao.quantization", quantization)
-    make_module("autograd.profiler", profiler)
+    make_module("autograd.profiler", profiler, EventList=profiler.Averages)
     make_module("nn.modules.lazy", lazy)
     for name in ("distributed", "data_parallel"):
         make_module(f"nn.parallel.{name}", parallel)

@@ -163,17 +163,20 @@ class InfoMethods(TensorCore):
     def stride(self, dim: int | None = None) -> Any:
         """Distance in elements between neighbours, along each dimension or one."""
         _lies(self)
-        if type(self._block) is Deferred:
-            strides = self._block.layout.strides
-        elif type(self._block) is Mirrored and self.spec.numel:
-            memory = self._block.memory
-            strides = tuple(s // memory.itemsize for s in memory.strides)
-        elif self._array is None or not self.spec.numel:  # NumPy's are zeros where there is nothing
-            strides = self.spec.contiguous_strides()
-        else:
-            size = self.dtype.itemsize
-            strides = tuple(s // size for s in self._array.strides)
+        strides = self._steps_in_memory()
         return strides if dim is None else strides[normalize_dim(dim, len(strides))]
+
+    def _steps_in_memory(self) -> Any:
+        """The same for questions whose answer does not hang on sizes that vary."""
+        if type(self._block) is Deferred:
+            return self._block.layout.strides
+        if type(self._block) is Mirrored and self.spec.numel:
+            memory = self._block.memory
+            return tuple(s // memory.itemsize for s in memory.strides)
+        if self._array is None or not self.spec.numel:  # NumPy's are zeros where there is nothing
+            return self.spec.contiguous_strides()
+        size = self.dtype.itemsize
+        return tuple(s // size for s in self._array.strides)
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """True when the elements lie in memory row by row without gaps."""

@@ -132,3 +132,47 @@ def test_views_from_the_recorded_call_are_written_to_later() -> None:
         (gradient,) = tj.autograd.grad(c.sum(), w)
         assert c.tolist() == [[2.5, 6.0, 4.5], [5.5, 18.0, 13.5]]
         assert gradient.item() == 4 + 4 * 4 + 4 * 3
+
+
+def sums(x: tj.Tensor) -> tj.Tensor:
+    """Running sums with a zero before them."""
+    out = x.new_zeros(len(x) + 1)
+    tj.cumsum(x, 0, out=out.narrow(0, 1, len(x)))
+    return out
+
+
+GIVEN = {
+    "a view": sums,
+    "a new tensor": lambda x: tj.add(x, 1, out=tj.empty_like(x)),
+    "an operand": lambda x: tj.mul(x, 2, out=x + 0),
+    "a copy": lambda x: x.new_zeros(len(x) + 2)[1:-1].copy_(x),
+}
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_results_in_tensors_of_sizes_that_vary(name: str) -> None:
+    """Whether elements of a given tensor repeat hangs on no size."""
+    for chosen in (True, False):  # a size that the run tells; one of an argument
+
+        def function(x: tj.Tensor, chosen: bool = chosen) -> tj.Tensor:
+            return GIVEN[name](x[x > 0] if chosen else x)
+
+        compiled = tj.compile(function)
+        for size in (20, 30, 26, 34, 22, 40, 28):
+            x = tj.arange(float(size)) - 8
+            assert compiled(x).tolist() == function(x).tolist()
+        assert compiled.stats.recordings <= 3, compiled.explain()
+        assert compiled.stats.compiled_calls >= 4
+
+
+def test_tensors_whose_elements_repeat_are_refused_for_every_size() -> None:
+    def function(x: tj.Tensor) -> tj.Tensor:
+        return tj.zeros(1).expand(len(x)).copy_(x)
+
+    compiled = tj.compile(function)
+    for size in (1, 3, 1, 5, 4, 1):
+        if size == 1:
+            assert compiled(tj.ones(1)).tolist() == [1.0]
+        else:
+            with pytest.raises(RuntimeError, match="more than one element of the written-to"):
+                compiled(tj.ones(size))

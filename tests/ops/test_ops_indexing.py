@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tracejit as tj
+from tracejit.nn import functional as F
 
 SHAPE = (4, 3, 5)
 DATA = np.arange(60.0).reshape(SHAPE)
@@ -235,3 +237,27 @@ def test_as_many_classes_as_a_tensor_says() -> None:
         index = tj.tensor([0, top])
         assert compiled(index).tolist() == np.eye(top + 1)[[0, top]].tolist()
     assert compiled.stats.compiled_calls, compiled.explain()
+
+
+@pytest.mark.parametrize(
+    "one_hot",
+    [
+        lambda x: F.one_hot(x),
+        lambda x: F.one_hot(x, x.max() + 1).sum(0),
+        lambda x: F.one_hot(x, max(x.max() + 1, 3))[..., :3],
+        lambda x: F.one_hot(x, max(x.max().item() + 1, 3))[..., :3],
+    ],
+)
+def test_classes_that_vary_are_not_recorded_each(one_hot: Callable[[tj.Tensor], tj.Tensor]) -> None:
+    compiled = tj.compile(one_hot)
+    for top in (4, 7, 5, 9, 11, 6, 13, 4):
+        index = tj.tensor([0, top])
+        assert compiled(index).tolist() == one_hot(index).tolist()
+    assert compiled.stats.recordings <= 4, compiled.explain()
+
+
+def test_classes_are_counted_by_whole_numbers() -> None:
+    for wrong in (4.0, True, tj.tensor(4.0), tj.tensor([4]), tj.tensor(True)):
+        with pytest.raises(TypeError, match=r"'num_classes' .* must be int, not"):
+            F.one_hot(tj.tensor([0, 2]), wrong)
+    assert F.one_hot(tj.tensor([0, 2]), tj.tensor(4, dtype=tj.int32)).shape == (2, 4)

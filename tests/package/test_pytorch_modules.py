@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 import tracejit as tj
@@ -52,3 +54,92 @@ def test_printing_for_a_while() -> None:
 def test_what_it_was_built_with() -> None:
     assert tj.version.tracejit in tj.__config__.show()
     assert f"get_num_threads() : {tj.get_num_threads()}" in tj.__config__.parallel_info()
+
+
+def test_futures_are_set_once_and_call_back() -> None:
+    one: tj.futures.Future[int] = tj.futures.Future()
+    seen: list[int] = []
+    one.add_done_callback(lambda done: seen.append(done.value()))
+    one.add_done_callback(lambda done: seen.append(done.value() // 0))  # logged
+    later = one.then(lambda done: done.value() + 1).then(lambda done: done.value() * 10)
+    with pytest.raises(RuntimeError, match="not completed yet"):
+        one.value()
+    assert not later.done()
+    one.set_result(1)
+    assert (one.done(), one.wait(), seen, later.value()) == (True, 1, [1], 20)
+    assert one.then(lambda done: done.value()).wait() == 1  # at once
+    with pytest.raises(RuntimeError, match="only be marked completed once"):
+        one.set_result(2)
+
+
+def test_futures_hand_errors_on() -> None:
+    one: tj.futures.Future[int] = tj.futures.Future()
+    other: tj.futures.Future[int] = tj.futures.Future()
+    both, follower = tj.futures.collect_all([one, other]), one.then(lambda done: done.value())
+    one.set_exception(ValueError("foo"))
+    assert not both.done()
+    other.set_result(3)
+    assert both.wait() == [one, other]
+    with pytest.raises(ValueError, match="foo"):
+        tj.futures.wait_all([other, one])
+    with pytest.raises(RuntimeError, match="running the callback: ValueError: foo"):
+        follower.wait()
+    with pytest.raises(AssertionError, match="not an Exception"):
+        tj.futures.Future().set_exception(3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="callable"):
+        other.then(3)  # type: ignore[arg-type]
+    with pytest.raises(RuntimeError, match="devices"):
+        tj.futures.Future(devices=["cuda:0"])
+    assert tj.futures.wait_all([]) == []
+
+
+def test_futures_are_waited_for_by_other_threads() -> None:
+    one: tj.futures.Future[int] = tj.futures.Future()
+    threading.Timer(0.05, one.set_result, (7,)).start()
+    assert one.wait() == 7
+
+
+def test_marks_for_tools_leave_functions_compiled() -> None:
+    @tj.cuda.nvtx.range("step {}", 1)
+    def inner(x: tj.Tensor) -> tj.Tensor:
+        tj.cuda.nvtx.range_push("inside")
+        tj.cuda.nvtx.mark("here")
+        found = x * 2
+        tj.cuda.nvtx.range_pop()
+        return found
+
+    function = tj.compile(inner, strict=True)
+    assert [function(tj.ones(2)).tolist() for _ in range(3)] == [[2.0, 2.0]] * 3
+
+
+def test_operators_of_triton_are_operators() -> None:
+    @tj.library.triton_op("modules::doubled", mutates_args=())
+    def doubled(x: tj.Tensor) -> tj.Tensor:
+        return x + x
+
+    doubled.register_autograd(lambda ctx, grad: grad * 2)
+    x = tj.ones(2, requires_grad=True)
+    doubled(x).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [2.0, 2.0]
+    kernel = type("JITFunction", (), {"__module__": "triton.runtime.jit"})()
+    assert tj.library.wrap_triton(kernel) is kernel
+    with pytest.raises(RuntimeError, match=r"triton\.jit"):
+        tj.library.wrap_triton(doubled)
+
+
+def test_nested_tensors_are_refused_by_name() -> None:
+    with pytest.raises(NotImplementedError, match="pad the rows"):
+        tj.nested.nested_tensor([tj.ones(1), tj.ones(2)], layout=tj.strided)
+
+
+def test_tensors_inside_of_transforms_are_tensors() -> None:
+    from tracejit._C import _functorch
+
+    def told(x: tj.Tensor) -> tj.Tensor:
+        assert not _functorch.is_batchedtensor(x)
+        assert not tj._C._are_functorch_transforms_active()
+        assert _functorch.get_unwrapped(x) is x
+        return x * _functorch.maybe_get_level(x)
+
+    assert tj.vmap(told)(tj.ones(2)).tolist() == [-1.0, -1.0]

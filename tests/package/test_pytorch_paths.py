@@ -65,6 +65,12 @@ quantization: QuantStub, quantize_dynamic | quantization.observer: HistogramObse
 quantization.qconfig: QConfig | nn.quantized: FloatFunctional, BatchNorm2d
 utils._pytree: _namedtuple_flatten, _namedtuple_unflatten
 utils.dlpack: to_dlpack, from_dlpack | nn.utils: convert_conv2d_weight_memory_format
+library: triton_op, wrap_triton | cuda: nvtx | cuda.nvtx: range_push, range_pop, range_start, range_end, mark, range
+_C: _disabled_torch_function_impl, _are_functorch_transforms_active
+ops: aten | _tensor_str: _tensor_str | autograd.profiler: EventList
+utils.data.dataloader: _MultiProcessingDataLoaderIter | distributed: rpc | distributed.rpc: init_rpc, rpc_async
+futures: Future, collect_all, wait_all | nested: nested_tensor, as_nested_tensor, to_padded_tensor
+_C._functorch: is_batchedtensor, is_gradtrackingtensor, get_unwrapped, maybe_get_level
 nn.utils: convert_conv3d_weight_memory_format | utils.model_zoo: load_url | version: cuda, hip
 """
 NAMES = [

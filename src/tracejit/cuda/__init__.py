@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import OutOfMemoryError
-from . import seeds
+from . import nvtx, seeds
 from .devices import (
     DeviceProperties,
     can_device_access_peer,
@@ -102,6 +102,7 @@ __all__ = [
     "memory_reserved",
     "memory_stats",
     "memory_summary",
+    "nvtx",
     "reset_peak_memory_stats",
     "seed",
     "seed_all",

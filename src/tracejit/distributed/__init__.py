@@ -343,7 +343,7 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
 def __getattr__(name: str) -> Any:
     if name in ("DeviceMesh", "init_device_mesh"):
         return getattr(importlib.import_module(f"{__name__}.device_mesh"), name)
-    if name not in ("device_mesh", "nn"):
+    if name not in ("device_mesh", "nn", "rpc"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return importlib.import_module(f"{__name__}.{name}")
 

@@ -44,7 +44,8 @@ def refuse_repeated(target: Any) -> None:
     Traceback (most recent call last):
     RuntimeError: unsupported operation: more than one element of the written-to tensor refers to a single ...
     """
-    if target.numel() and repeated_dims(target.stride(), target.shape):
+    # Views step by zero where they repeat, whatever the sizes: only what repeats is asked how often.
+    if repeated_dims(target._steps_in_memory(), target.shape) and target.numel():
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a single memory "
             "location. Please clone() the tensor before performing the operation."

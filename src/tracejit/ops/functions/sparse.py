@@ -46,7 +46,7 @@ def sparse_coo_tensor(
     given = given if dtype is None else given.to(dtype)
     count, rest = shape_of(places)[0], shape_of(given)[1:]
     if size is None:
-        size = (*(int(row.max()) + 1 for row in places), *rest)
+        size = (*(row.max().item() + 1 for row in places), *rest)
     if len(size) != count + len(rest):
         raise RuntimeError(
             f"number of dimensions must be sparse_dim ({count}) + dense_dim ({len(rest)}), but got {len(size)}"

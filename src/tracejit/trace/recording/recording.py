@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...ir.graph import Guard, Value
@@ -43,6 +44,13 @@ class OutputRecipe:
     def is_made(self) -> bool:
         """Is it made of the tensor that holds its values, and not that tensor?"""
         return bool(self.steps) or self.leaf is not None
+
+    def sized(self, steps: tuple[Step, ...], spent: Sequence[Any]) -> OutputRecipe:
+        """The same with other sizes in its steps, and in those of its history."""
+        if not steps and not spent:
+            return self
+        history = self.spent.sized(spent) if self.spent is not None else None
+        return replace(self, steps=steps, spent=history)
 
 
 #: Stands for a number of writes where a tensor was given the new value's memory instead: ``tensor.data = new``. Less

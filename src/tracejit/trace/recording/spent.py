@@ -8,7 +8,7 @@ such steps only. A compiled call gives its results a node that does the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...autograd.late import End, LateNode
@@ -19,7 +19,6 @@ from ...errors import AutogradError
 from ...ir.graph import Value
 from ...types import TensorType
 from ..backward.freeing import led_to
-from ..sizes.found_sizes import has_extents
 
 #: Of how many steps a way to a leaf may be.
 _MOST_STEPS = 64
@@ -53,6 +52,17 @@ class Spent:
 
     leaves: tuple[Value, ...]
     steps: tuple[OpenStep, ...] = ()
+
+    @property
+    def sizes(self) -> tuple[Any, ...]:
+        """What of the steps is made of sizes."""
+        return tuple([(x.attributes, x.operands, x.out_type) for x in self.steps])
+
+    def sized(self, sizes: Sequence[Any]) -> Spent:
+        """The same with other :attr:`sizes`."""
+        pairs = zip(self.steps, sizes, strict=True)
+        steps = [replace(x, attributes=a, operands=o, out_type=t) for x, (a, o, t) in pairs]
+        return Spent(self.leaves, tuple(steps))
 
     def gradients(self, gradient: Any, wanted: Sequence[bool]) -> list[Any]:
         """Those of the ``wanted`` leaves in a pass that begins with ``gradient``."""
@@ -140,13 +150,10 @@ def open_steps(
 def _same_in_every_call(node: Node) -> bool:
     """Does a step pass on what follows from the gradient alone, in each call of the recording?
 
-    It is made for its plain numbers (the place of a slice); sizes that the run tells are others in the next call.
+    It is made for its plain numbers (the place of a slice); those that are sizes are the call's own (``Spent.sized``).
     Numbers among its operands do not matter: a rule that reads one has the step keep it.
     """
-    if type(node) is not OpNode or node.keeps or node.hooked:
-        return False
-    types = [x for x in (node.out_type, *node.operands) if isinstance(x, TensorType)]
-    return not has_extents([node.attributes, *(x.shape for x in types)])
+    return type(node) is OpNode and not node.keeps and not node.hooked
 
 
 def _open_step(

@@ -325,7 +325,10 @@ class SizedEnds:
             plan.scope, [d for d in decisions if not told_free(plan.scope, d, plan.told)]
         )
         self.latest = Latest()
-        self.steps = walk.numbered(tuple([r.steps for r in leaf.recording.outputs]))
+        outputs = leaf.recording.outputs
+        self.shown = walk.numbered(
+            tuple([(r.steps, () if r.spent is None else r.spent.sizes) for r in outputs])
+        )
         self.structure = walk.numbered(sizes_in(leaf.structure))
         self.typed: dict[tuple[Value, ...], Numbered] = {}
         self.graph = dataclasses.replace(leaf.graph, inputs=(*leaf.graph.inputs, *self.late))
@@ -353,9 +356,9 @@ class SizedEnds:
             raise OtherSizes
         walk, leaf = self.walk, self.leaf
         recording = leaf.recording
-        if self.steps.fill is not None:
-            steps = zip(recording.outputs, self.steps(told), strict=True)
-            outputs = tuple(dataclasses.replace(r, steps=s) if s else r for r, s in steps)
+        if self.shown.fill is not None:
+            pairs = zip(recording.outputs, self.shown(told), strict=True)
+            outputs = tuple([recipe.sized(*sizes) for recipe, sizes in pairs])
             recording = dataclasses.replace(recording, outputs=outputs)
         new = SizedLeaf(
             recording,

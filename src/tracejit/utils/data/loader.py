@@ -177,6 +177,10 @@ class _BaseDataLoaderIter:
         raise NotImplementedError
 
 
+class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
+    """A walk in which other processes read the samples: no loader makes one, programs ask whether it did."""
+
+
 class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
     """A walk in which the process that asks reads the samples."""
 
