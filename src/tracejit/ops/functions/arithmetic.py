@@ -17,6 +17,7 @@ from .common import (
     constant,
     is_tensor,
     promoted,
+    refuse_beside,
     refuse_overflow,
     upcast,
 )
@@ -41,6 +42,10 @@ def _with_scaled(op: Any, input: Tensor, other: Tensor | Number, alpha: Number) 
     if isinstance(alpha, float) and not dtype.is_differentiable:
         raise RuntimeError(
             "For integral input tensors, argument alpha must not be a floating point number."
+        )
+    if isinstance(alpha, complex) and not dtype.is_complex:
+        raise RuntimeError(
+            "For non-complex input tensors, argument alpha must not be a complex number."
         )
     refuse_overflow(dtype, alpha)
     if not is_tensor(other):
@@ -164,6 +169,7 @@ def pow(input: Tensor | Number, exponent: Tensor | Number) -> Tensor:
 
 def _power_of_number(input: Tensor, exponent: Number) -> Tensor:
     """Squares, roots, third and fourth powers are operations of their own; the others go through ``pow``."""
+    refuse_beside(exponent, input)
     dtype = promoted(input, exponent)
     if exponent == 2 and dtype is input.spec.dtype and dtype is not bool_:
         return e.square(input)

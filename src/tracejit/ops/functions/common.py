@@ -176,6 +176,12 @@ def refuse_overflow(dtype: DType, *values: Any) -> None:
             raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
 
 
+def refuse_beside(number: Any, x: Any) -> None:
+    """Raise ``RuntimeError`` where a whole number is beyond what the tensor beside it holds, whose dtype it takes."""
+    if isinstance(number, int) and is_tensor(x) and x.dtype.category == "int":
+        refuse_overflow(x.dtype, number)
+
+
 def refuse_filling(dtype: DType, value: Any, *shape: Any) -> None:
     """Raise ``RuntimeError`` where ``value`` may not fill a tensor; a half number alone becomes infinite."""
     if not (dtype.is_half and prod(shapes.size_arguments(shape)) == 1):
@@ -224,6 +230,12 @@ def require_float(name: str, x: Tensor) -> None:
     check_tensor(name, x)
     if not x.spec.dtype.is_floating_point:
         raise UnsupportedDtypeError(f'"{name}" not implemented for {x.spec.dtype.title!r}')
+
+
+def refuse_bool(name: str, dtype: DType) -> None:
+    """Raise ``RuntimeError`` where the dtype is that of bools."""
+    if dtype is dtypes.bool_:
+        raise UnsupportedDtypeError(f"\"{name}\" not implemented for 'Bool'")
 
 
 def own(x: Tensor) -> Tensor:

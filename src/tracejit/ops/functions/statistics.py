@@ -23,6 +23,7 @@ from .common import (
     constant,
     dim_of,
     is_tensor,
+    refuse_bool,
     require_float,
     shape_of,
 )
@@ -182,12 +183,14 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     >>> tj.median(tj.tensor([3, 1, 2, 9]))
     tensor(2)
     """
+    refuse_bool("median_cpu", input.dtype)
     if dim is None:
         flat = m.reshape(input, shape=(input.spec.numel,))
         if not input.spec.numel:
             return constant(float("nan"), input.dtype)
         return _of_equals(flat, _middle(types.median, flat, 0, False).values)
     if not input.ndim:
+        dim_of(dim, input)
         return types.median(e.clone(input), o.argsort(input, dim=0, descending=False))
     return _middle(types.median, input, dim_of(dim, input), keepdim)
 
@@ -200,6 +203,7 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
     >>> tj.nanmedian(tj.tensor([3.0, float("nan"), 1.0, 2.0]))
     tensor(2.)
     """
+    refuse_bool("median_cpu", input.dtype)
     if dim is None:
         if not input.spec.numel:
             return median(input)
