@@ -12,6 +12,8 @@ import tracejit as tj
 
 CALLS = {
     "a number as index": "x[0.0]",
+    "counts of whole numbers in intervals": "t.histc(t.arange(5), 3)",
+    "factors of another dtype": "t.linalg.lu(t.eye(3).double(), out=(t.eye(3), t.eye(3), t.eye(3)))",
     "a side that there is not": "t.searchsorted(x[0], x, side='x')",
     "both sides": "t.searchsorted(x[0], x, side='left', right=True)",
     "places among a number": "t.searchsorted(t.tensor(1.0), x)",

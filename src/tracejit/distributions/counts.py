@@ -8,7 +8,8 @@ from typing import Any
 
 from ..autograd.grad_mode import no_grad
 from ..dtypes import float64
-from ..ops.functions.activations import one_hot, softplus
+from ..ops.functions.activations import softplus
+from ..ops.functions.embeddings import one_hot
 from ..ops.functions.factories import zeros_like
 from ..ops.functions.losses import binary_cross_entropy_with_logits
 from ..ops.functions.sampling import rand

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..autograd.grad_mode import no_grad
-from ..ops.functions.activations import logsigmoid, one_hot
+from ..ops.functions.activations import logsigmoid
+from ..ops.functions.embeddings import one_hot
 from ..ops.functions.older import poisson
 from ..ops.functions.sampling import bernoulli
 from ..ops.functions.shaping import broadcast_shapes

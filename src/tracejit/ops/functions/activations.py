@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from ... import dtypes
 from ...errors import ArgumentValueError, DtypeError
 from .. import comparison as c
 from .. import elementwise as e
@@ -19,7 +18,6 @@ from .common import (
     as_type,
     check_tensor,
     dim_of,
-    is_tensor,
     refuse_bool,
     refuse_overflow,
     require_float,
@@ -368,35 +366,6 @@ def normalize(input: Tensor, p: Number = 2.0, dim: int = 1, eps: float = 1e-12) 
     from .norms import vector_norm
 
     return input / limits.clamp_min(vector_norm(input, p, dim, True), eps)
-
-
-@function(method=False)
-def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """A last dimension with one at the class and zero elsewhere.
-
-    Raises ``RuntimeError`` for negative or too large classes.
-
-    >>> import tracejit as tj
-    >>> tj.one_hot(tj.tensor([0, 2]), 3)
-    tensor([[1, 0, 0],
-            [0, 0, 1]])
-    """
-    from .triangles import positions
-
-    if tensor.dtype is not dtypes.int64:
-        raise RuntimeError("one_hot is only applicable to index tensor.")
-    if is_tensor(num_classes):  # found by the program, as the size of what it is for
-        num_classes = int(num_classes)
-    if tensor.spec.numel:
-        if tensor.min() < 0:  # a comparison, not the number: compiled, one path serves all classes
-            raise RuntimeError("Class values must be non-negative.")
-        if num_classes < 0:
-            num_classes = int(tensor.max()) + 1
-        elif tensor.max() >= num_classes:
-            raise RuntimeError("Class values must be smaller than num_classes.")
-    elif num_classes <= 0:
-        raise RuntimeError("Can not infer total number of classes from empty tensor.")
-    return as_type(c.eq(tensor.unsqueeze(-1), positions(num_classes, 0)), dtypes.int64)
 
 
 alias("log_sigmoid", logsigmoid, method=False)

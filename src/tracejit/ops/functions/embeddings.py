@@ -1,14 +1,15 @@
-"""Rows of a table, as a function."""
+"""Rows of a table by their numbers, and numbers of rows as vectors."""
 
 from __future__ import annotations
 
+from ... import dtypes
 from .. import comparison as c
 from .. import elementwise as e
 from .. import indexing as ix
 from .. import movement as m
 from .. import source as s
 from ..table import function
-from .common import Tensor, shape_of
+from .common import Tensor, as_type, is_tensor, shape_of
 
 
 @function(method=False)
@@ -75,3 +76,32 @@ def shorten_rows(weight: Tensor, index: Tensor, max_norm: float, norm_type: floa
     size = vector_norm(rows, norm_type, 1, True)
     factor = e.where(c.gt(size, max_norm), e.div(max_norm, e.add(size, 1e-7)), 1.0)
     own._assign(ix.put(own, flat, e.mul(rows, factor), dim=0, accumulate=False))
+
+
+@function(method=False)
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """A last dimension with one at the class and zero elsewhere.
+
+    Raises ``RuntimeError`` for negative or too large classes.
+
+    >>> import tracejit as tj
+    >>> tj.one_hot(tj.tensor([0, 2]), 3)
+    tensor([[1, 0, 0],
+            [0, 0, 1]])
+    """
+    from .triangles import positions
+
+    if tensor.dtype is not dtypes.int64:
+        raise RuntimeError("one_hot is only applicable to index tensor.")
+    if is_tensor(num_classes):  # found by the program, as the size of what it is for
+        num_classes = int(num_classes)
+    if tensor.spec.numel:
+        if tensor.min() < 0:  # a comparison, not the number: compiled, one path serves all classes
+            raise RuntimeError("Class values must be non-negative.")
+        if num_classes < 0:
+            num_classes = int(tensor.max()) + 1
+        elif tensor.max() >= num_classes:
+            raise RuntimeError("Class values must be smaller than num_classes.")
+    elif num_classes <= 0:
+        raise RuntimeError("Can not infer total number of classes from empty tensor.")
+    return as_type(c.eq(tensor.unsqueeze(-1), positions(num_classes, 0)), dtypes.int64)

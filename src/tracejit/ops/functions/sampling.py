@@ -278,8 +278,7 @@ def normal(
     noise = draw_normal(shape, kind, generator, near)
     spread, middle = (e.detach_copy(x) if is_tensor(x) else x for x in (std, mean))
     drawn = e.add(e.mul(noise, spread), middle)
-    for given in (mean, std):
-        drawn = with_zero_gradient(drawn, given)
+    drawn = with_zero_gradient(with_zero_gradient(drawn, mean), std)
     return drawn.requires_grad_(True) if requires_grad else drawn
 
 
