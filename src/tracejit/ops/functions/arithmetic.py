@@ -17,7 +17,6 @@ from .common import (
     constant,
     is_tensor,
     promoted,
-    refuse_beside,
     refuse_overflow,
     upcast,
 )
@@ -169,7 +168,6 @@ def pow(input: Tensor | Number, exponent: Tensor | Number) -> Tensor:
 
 def _power_of_number(input: Tensor, exponent: Number) -> Tensor:
     """Squares, roots, third and fourth powers are operations of their own; the others go through ``pow``."""
-    refuse_beside(exponent, input)
     dtype = promoted(input, exponent)
     if exponent == 2 and dtype is input.spec.dtype and dtype is not bool_:
         return e.square(input)

@@ -176,12 +176,6 @@ def refuse_overflow(dtype: DType, *values: Any) -> None:
             raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
 
 
-def refuse_beside(number: Any, x: Any) -> None:
-    """Raise ``RuntimeError`` where a whole number is beyond what the tensor beside it holds, whose dtype it takes."""
-    if isinstance(number, int) and is_tensor(x) and x.dtype.category == "int":
-        refuse_overflow(x.dtype, number)
-
-
 def refuse_filling(dtype: DType, value: Any, *shape: Any) -> None:
     """Raise ``RuntimeError`` where ``value`` may not fill a tensor; a half number alone becomes infinite."""
     if not (dtype.is_half and prod(shapes.size_arguments(shape)) == 1):

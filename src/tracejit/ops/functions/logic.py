@@ -19,7 +19,6 @@ from .common import (
     as_type,
     check_tensor,
     is_tensor,
-    refuse_beside,
     refuse_overflow,
 )
 
@@ -131,8 +130,6 @@ def where(
     """
     if input is None and other is None:
         return condition.nonzero(as_tuple=True)
-    refuse_beside(input, other)
-    refuse_beside(other, input)
     return e.where(_mask(condition), input, other)
 
 
@@ -145,7 +142,6 @@ def where_method(self: Tensor, condition: Tensor, other: Tensor | Number) -> Ten
     >>> x.where(x > 0, 0.0)
     tensor([0., 2.])
     """
-    refuse_beside(other, self)
     return e.where(_mask(condition), self, other)
 
 
