@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-__all__ = ["TorchFunctionMode", "handle_torch_function", "has_torch_function"]
+__all__ = [
+    "TorchFunctionMode",
+    "handle_torch_function",
+    "has_torch_function",
+    "has_torch_function_unary",
+    "has_torch_function_variadic",
+]
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
@@ -16,6 +22,24 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     False
     """
     return any(hasattr(type(arg), "__torch_function__") for arg in relevant_args)
+
+
+def has_torch_function_unary(arg: Any) -> bool:
+    """The same of one argument.
+
+    >>> has_torch_function_unary(3)
+    False
+    """
+    return has_torch_function((arg,))
+
+
+def has_torch_function_variadic(*args: Any) -> bool:
+    """The same of any number of arguments.
+
+    >>> has_torch_function_variadic(3, "text")
+    False
+    """
+    return has_torch_function(args)
 
 
 def handle_torch_function(

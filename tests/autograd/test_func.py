@@ -208,15 +208,41 @@ def test_shared_parameters() -> None:
     assert tj.func.functional_call(module, {"a": two}, tie_weights=False).item() == 6
     with pytest.raises(ValueError, match="different tensors"):
         tj.func.functional_call(module, {"a": two, "b": tj.ones(2)})
-    with pytest.raises(ValueError, match="no tensor is given"):
+    with pytest.raises(RuntimeError, match="no tensor is given"):
         tj.func.functional_call(module, {}, strict=True)
-    with pytest.raises(KeyError, match="'c'"):
-        tj.func.functional_call(module, {"c": two})
+    with pytest.raises(RuntimeError, match="'c'"):
+        tj.func.functional_call(module, {"a": two, "c": two}, strict=True)
+    with pytest.raises(AttributeError, match="part"):
+        tj.func.functional_call(module, {"part.c": two})
+    with pytest.raises(ValueError, match="dictionaries"):
+        tj.func.functional_call(module, [1])
     with pytest.raises(TypeError, match="must be a Tensor"):
         tj.func.functional_call(module, {"a": 1.0})
     with pytest.raises(ValueError, match="more than one"):
         tj.func.functional_call(module, [{"a": two}, {"a": two}])
     assert module().item() == 4
+
+
+@pytest.mark.parametrize("wrap", ["eager", "compiled"])
+def test_other_names_are_attributes_for_the_time_of_the_call(wrap: str) -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = tj.tensor(2.0)
+
+        def forward(self, x: Any) -> Any:
+            return x * self.scale + getattr(self, "shift", 0.0)
+
+    module, x = Scaled(), tj.ones(2)
+
+    def call(x: Any, scale: Any) -> Any:
+        return tj.func.functional_call(module, {"scale": scale, "shift": scale * 10}, x)
+
+    f = tj.compile(call) if wrap == "compiled" else call
+    for k in range(4):
+        assert f(x, tj.tensor(float(k))).tolist() == [11.0 * k] * 2
+        assert module(x).tolist() == [2.0, 2.0]
+        assert "shift" not in vars(module)
 
 
 def test_refusals() -> None:

@@ -89,7 +89,7 @@ def test_explanations_tell_of_joined_guards() -> None:
     f = tj.compile(filtered)
     f(*inputs(0))
     f(*inputs(1))
-    assert f"{2 * ROUNDS} guards, looked at together" in str(f.explain())
+    assert f"{3 * ROUNDS} guards, looked at together" in str(f.explain())
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])

@@ -12,6 +12,7 @@ import scipy.special
 import tracejit as tj
 from process_tools import printed
 from tracejit.ops import namespace
+from tracejit.ops.special_functions import poisson_quantile
 
 NAMES = ("expit", "erf", "erfc", "gammaln", "digamma", "erfinv", "polygamma")
 
@@ -44,6 +45,7 @@ def test_the_package_is_used_when_it_is_there() -> None:
     code = """
 import json, scipy.special
 from tracejit.ops import namespace
+from tracejit.ops.special_functions import poisson_quantile
 print(json.dumps(all(namespace.special(n) is getattr(scipy.special, n) for n in %r)))
 """
     assert run(code % (NAMES,)) is True
@@ -101,3 +103,18 @@ def test_powers_of_a_number_have_gradients_in_compiled_code(base):
             function(y).sum().backward()
             expected = y.grad.numpy() if expected is None else expected
             np.testing.assert_allclose(y.grad.numpy(), expected, 1e-6)
+
+
+def test_counts_of_poisson_variables_are_those_of_the_library() -> None:
+    """Small means are counted up to, which takes a tenth of the time; large ones are the library's."""
+    rng = np.random.default_rng(0)
+    levels = np.r_[rng.random(3000), 0.0, 1 - 1e-16, 0.5, np.nan, 0.5, 0.5, 1.0, -0.1]
+    means = np.r_[10 ** rng.uniform(-3, 3, 3000), 3.0, 3.0, 0.0, 2.0, np.nan, np.inf, 2.0, 2.0]
+    expected = np.maximum(np.ceil(scipy.special.pdtrik(levels, means)), 0)
+    for part in (slice(None), means <= 50, means > 50, slice(3000, 3003)):
+        found = poisson_quantile(tj.tensor(levels[part]), tj.tensor(means[part]))
+        np.testing.assert_array_equal(found.numpy(), expected[part])
+    one = poisson_quantile(
+        tj.tensor(0.7, dtype=tj.float64), tj.tensor([0.1, 80.0], dtype=tj.float64)
+    )
+    np.testing.assert_array_equal(one.numpy(), np.ceil(scipy.special.pdtrik(0.7, [0.1, 80.0])))

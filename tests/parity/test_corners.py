@@ -299,3 +299,20 @@ def test_groups_of_optimizers_show_the_same_options(name: str) -> None:
 )
 def test_errors(code: str) -> None:
     same_error(lambda t, f: eval(code, {"t": t}))
+
+
+@pytest.mark.parametrize("kind", ["int64", "float32", "uint8", "bool"])
+@pytest.mark.parametrize("shape", [(7,), (1,), (3, 5), (4, 1, 6)])
+@pytest.mark.parametrize("values", [2, 50])
+def test_most_frequent_elements(kind: str, shape: tuple[int, ...], values: int) -> None:
+    x = np.random.default_rng(0).integers(0, values, shape).astype(kind)
+    for dim in range(-len(shape), len(shape)):
+        wanted = torch.mode(torch.tensor(x), dim)
+        for found in (tj.mode(tj.tensor(x), dim), tj.compile(tj.mode)(tj.tensor(x), dim)):
+            assert found.values.tolist() == wanted.values.tolist()
+            assert found.indices.tolist() == wanted.indices.tolist()
+
+
+def test_the_most_frequent_of_many_needs_no_memory_for_all_pairs() -> None:
+    x = np.random.default_rng(0).integers(0, 9, 300_000)
+    assert tj.mode(tj.tensor(x)).values.item() == torch.mode(torch.tensor(x)).values.item()

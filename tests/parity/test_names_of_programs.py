@@ -137,3 +137,16 @@ def test_classes_before_parametrizations() -> None:
         assert before(layer) is of.nn.Linear
         assert of.ones(2)[0]._is_view()
         assert not of.ones(2)._is_view()
+
+
+def test_questions_about_who_takes_functions_over() -> None:
+    class Loud:
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return None
+
+    for of in (torch, tj):
+        o, x = of.overrides, of.ones(1)
+        assert [o.has_torch_function_unary(v) for v in (Loud(), x)] == [True, False]
+        assert [o.has_torch_function_variadic(1, v) for v in (Loud(), x)] == [True, False]
+        assert of.utils.dlpack.from_dlpack(x).tolist() == [1.0]

@@ -125,3 +125,28 @@ def test_devices() -> None:
             with pytest.raises(RuntimeError):
                 of.get_device_module(device)
     assert not tj.is_distributed(tj.ones(1))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "t.normal(a, b)",
+        "t.normal(a, 2.0)",
+        "t.normal(0.0, b)",
+        "t.normal(a[:, None], b)",
+        "t.poisson(b)",
+    ],
+)
+def test_draws_are_no_functions_of_what_they_are_drawn_with(code: str) -> None:
+    """Their gradients are zero: those of log densities at draws are the estimates that programs make."""
+
+    def slopes(t: Any, a: Any, b: Any) -> Any:
+        drawn = eval(code, {"t": t, "a": a, "b": b})
+        return t.autograd.grad((drawn * drawn).sum(), [a, b], allow_unused=True)
+
+    compiled = tj.compile(lambda a, b: slopes(tj, a, b))
+    for t, run in ((torch, slopes), (tj, slopes), *[(tj, lambda t, a, b: compiled(a, b))] * 3):
+        a, b = (t.tensor(v, requires_grad=True) for v in ([1.0, 2.0], [0.5, 3.0]))
+        found = run(t, a, b)
+        assert [g is None for g in found] == [name not in code.split("(")[1] for name in "ab"]
+        assert all(not g.any() for g in found if g is not None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import constraint_registry, constraints, kl, supports, transforms, utils
+from . import constraint_registry, constraints, domains, kl, supports, transforms, utils
 from .bounded import (
     FisherSnedecor,
     InverseGamma,
@@ -11,11 +11,11 @@ from .bounded import (
     Weibull,
 )
 from .circular import VonMises
+from .composed import ComposeTransform, identity_transform
 from .compound import (
     Independent,
     LogNormal,
     MixtureSameFamily,
-    MultivariateNormal,
     TransformedDistribution,
 )
 from .constraint_registry import biject_to, transform_to
@@ -59,6 +59,8 @@ from .joined_transforms import (
 )
 from .low_rank import LogisticNormal, LowRankMultivariateNormal
 from .matrix_valued import LKJCholesky, Wishart
+from .normal_vectors import MultivariateNormal
+from .one_way import AbsTransform, SoftmaxTransform
 from .positive import (
     Beta,
     Chi2,
@@ -73,17 +75,13 @@ from .tails import (
     StudentT,
 )
 from .transforms import (
-    AbsTransform,
     AffineTransform,
-    ComposeTransform,
     ExpTransform,
     PowerTransform,
     SigmoidTransform,
-    SoftmaxTransform,
     SoftplusTransform,
     TanhTransform,
     Transform,
-    identity_transform,
 )
 from .trials import (
     Binomial,
@@ -157,6 +155,7 @@ __all__ = [
     "biject_to",
     "constraint_registry",
     "constraints",
+    "domains",
     "identity_transform",
     "kl",
     "kl_divergence",

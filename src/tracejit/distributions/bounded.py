@@ -8,7 +8,7 @@ from typing import Any
 
 from ..dtypes import DType
 from ..ops.functions.sampling import rand
-from .distribution import Distribution, divergence
+from .distribution import Distribution, divergence, kl_divergence
 from .positive import Gamma, OfShares
 from .utils import euler_constant
 
@@ -40,7 +40,7 @@ class Pareto(Distribution):
     alpha: Any
 
     def __init__(self, scale: Any, alpha: Any, validate_args: bool | None = None) -> None:
-        self._take(validate_args, "scale", "alpha", scale=scale, alpha=alpha)
+        self._take(validate_args, scale=scale, alpha=alpha)
 
     @property
     def mean(self) -> Any:
@@ -106,9 +106,7 @@ class Weibull(Distribution):
     concentration: Any
 
     def __init__(self, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
-        self._take(
-            validate_args, "scale", "concentration", scale=scale, concentration=concentration
-        )
+        self._take(validate_args, scale=scale, concentration=concentration)
         self.concentration_reciprocal = self.concentration.reciprocal()
 
     def _moment(self, power: int) -> Any:
@@ -213,6 +211,11 @@ class InverseGamma(Distribution):
         return a + self.rate.log() + a.lgamma() - (1 + a) * a.digamma()
 
 
+@divergence(InverseGamma)
+def _between_inverse_gammas(p: InverseGamma, q: InverseGamma) -> Any:
+    return kl_divergence(p.base_dist, q.base_dist)
+
+
 class Kumaraswamy(OfShares):
     """Shares with distribution function 1 - (1 - x^a)^b. Raises ``ValueError`` unless both are positive.
 
@@ -287,7 +290,7 @@ class FisherSnedecor(Distribution):
     df2: Any
 
     def __init__(self, df1: Any, df2: Any, validate_args: bool | None = None) -> None:
-        self._take(validate_args, "df1", "df2", df1=df1, df2=df2)
+        self._take(validate_args, df1=df1, df2=df2)
 
     @property
     def mean(self) -> Any:

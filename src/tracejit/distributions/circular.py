@@ -29,7 +29,7 @@ class VonMises(Distribution):
     concentration: Any
 
     def __init__(self, loc: Any, concentration: Any, validate_args: bool | None = None) -> None:
-        self._take(validate_args, "concentration", loc=loc, concentration=concentration)
+        self._take(validate_args, loc=loc, concentration=concentration)
 
     @property
     def mean(self) -> Any:

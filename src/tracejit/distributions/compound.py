@@ -1,26 +1,21 @@
-"""Distributions made of others: independent, transformed and mixed ones, and normal vectors."""
+"""Distributions made of others: independent, transformed and mixed ones."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from ..autograd.grad_mode import no_grad
-from ..ops.functions.linear_algebra import cholesky, inverse
-from ..ops.functions.sampling import randn
-from ..ops.functions.systems import solve_triangular
-from ..ops.functions.triangles import eye
+from .composed import ComposeTransform
 from .discrete import Categorical
 from .distribution import Distribution, divergence, kl_divergence
 from .gaussian import Normal
-from .transforms import ComposeTransform, ExpTransform, Transform
+from .transforms import ExpTransform, Transform
 
 __all__ = [
     "Independent",
     "LogNormal",
     "MixtureSameFamily",
-    "MultivariateNormal",
     "TransformedDistribution",
 ]
 
@@ -56,6 +51,9 @@ class Independent(Distribution):
         cut = len(batch) - count
         event = (*batch[cut:], *base_distribution.event_shape)
         super().__init__(batch[:cut], event, validate_args)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.base_dist!r}, {self.reinterpreted_batch_ndims})"
 
     @property
     def has_rsample(self) -> bool:  # type: ignore[override]
@@ -117,14 +115,23 @@ class TransformedDistribution(Distribution):
         transforms: Transform | Sequence[Transform],
         validate_args: bool | None = None,
     ) -> None:
-        given = [transforms] if isinstance(transforms, Transform) else list(transforms)
+        given = [transforms] if isinstance(transforms, Transform) else transforms
+        if not isinstance(given, list) or not all(isinstance(t, Transform) for t in given):
+            raise ValueError(f"transforms must be a Transform or a list of them, but was {given}")
         self.transforms = given
         self._all = ComposeTransform(given)
-        extra = max(self._all.event_dim - len(base_distribution.event_shape), 0)
-        self.base_dist = Independent(base_distribution, extra) if extra else base_distribution
-        base, count = self.base_dist, len(self.base_dist.event_shape)
+        before, after = self._all._dims()
+        base = base_distribution
+        if len(base.batch_shape) + len(base.event_shape) < before:
+            raise ValueError(f"base_distribution needs a shape of at least {before} dimensions")
         shape = self._all.forward_shape((*base.batch_shape, *base.event_shape))
-        cut = len(shape) - count
+        whole = self._all.inverse_shape(shape)
+        batch = whole[: len(whole) - len(base.event_shape)]
+        if batch != tuple(base.batch_shape):
+            base = base.expand(batch)
+        extra = max(before - len(base.event_shape), 0)
+        self.base_dist = base = Independent(base, extra) if extra else base
+        cut = len(shape) - len(base.event_shape) + before - after
         super().__init__(shape[:cut], shape[cut:], validate_args)
 
     @property
@@ -161,8 +168,17 @@ class TransformedDistribution(Distribution):
             self._validate_sample(value)
         x = self._all._inverse(value)
         size = self._all.log_abs_det_jacobian(x, value)
-        extra = len(self._event_shape) - self._all.event_dim
-        return self.base_dist.log_prob(x) - _summed(size, extra)
+        found = self.base_dist.log_prob(x)
+        return found - _summed(size, size.ndim - found.ndim)
+
+
+@divergence(TransformedDistribution)
+def _between_transformed(p: TransformedDistribution, q: TransformedDistribution) -> Any:
+    """As between what was transformed, where that was done alike."""
+    if p.transforms != q.transforms or p.event_shape != q.event_shape:
+        raise NotImplementedError("divergence between other transforms")
+    extra = len(p.event_shape) - len(p.base_dist.event_shape)
+    return _summed(kl_divergence(p.base_dist, q.base_dist), extra)
 
 
 class LogNormal(TransformedDistribution):
@@ -175,6 +191,9 @@ class LogNormal(TransformedDistribution):
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
         super().__init__(Normal(loc, scale, validate_args), ExpTransform(), validate_args)
+
+    def _check_arguments(self) -> None:
+        """Nothing: the normal distribution has looked at them."""
 
     @property
     def loc(self) -> Any:
@@ -207,9 +226,20 @@ class LogNormal(TransformedDistribution):
         return self.base_dist.entropy() + self.loc
 
 
-@divergence(LogNormal)
-def _between_log_normals(p: LogNormal, q: LogNormal) -> Any:
-    return kl_divergence(p.base_dist, q.base_dist)
+def _check_mixed(mixture: Categorical, parts: Distribution) -> None:
+    """``ValueError`` unless there are weights for as many parts as there are, in batches that fit."""
+    *batch, count = parts.batch_shape or (None,)
+    pairs = zip(reversed(mixture.batch_shape), reversed(batch), strict=False)
+    if any(size != other and 1 not in (size, other) for size, other in pairs):
+        raise ValueError(
+            f"`mixture_distribution.batch_shape` ({tuple(mixture.batch_shape)}) is not compatible with "
+            f"`component_distribution.batch_shape`({tuple(parts.batch_shape)})"
+        )
+    if count != mixture.param_shape[-1]:
+        raise ValueError(
+            f"`mixture_distribution component` ({mixture.param_shape[-1]}) does not equal "
+            f"`component_distribution.batch_shape[-1]` ({count})"
+        )
 
 
 class MixtureSameFamily(Distribution):
@@ -232,10 +262,19 @@ class MixtureSameFamily(Distribution):
             raise ValueError(
                 " The Mixture distribution needs to be an  instance of distributions.Categorical"
             )
+        if not isinstance(component_distribution, Distribution):
+            raise ValueError(
+                "The Component distribution need to be an instance of torch.distributions.Distribution"
+            )
+        _check_mixed(mixture_distribution, component_distribution)
         self.mixture_distribution = mixture_distribution
         self.component_distribution = component_distribution
         parts = component_distribution
         super().__init__(parts.batch_shape[:-1], parts.event_shape, validate_args)
+
+    def __repr__(self) -> str:
+        parts = f"{self.mixture_distribution!r},\n  {self.component_distribution!r}"
+        return f"{type(self).__name__}(\n  {parts})"
 
     def _weights(self) -> Any:
         probs = self.mixture_distribution.probs
@@ -265,6 +304,11 @@ class MixtureSameFamily(Distribution):
             shape = (*at.shape[:-1], *self._event_shape[-1:]) if self._event_shape else at.shape
             return drawn.gather(dim, at.expand(shape)).squeeze(dim)
 
+    def cdf(self, value: Any) -> Any:
+        """The weighted sum of probabilities of being at most ``value``."""
+        below = self.component_distribution.cdf(value.unsqueeze(-1 - len(self._event_shape)))
+        return (below * self.mixture_distribution.probs).sum(-1)
+
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the weighted sum of densities."""
         if self._validate_args:
@@ -272,116 +316,3 @@ class MixtureSameFamily(Distribution):
         value = value.unsqueeze(-1 - len(self._event_shape))
         each = self.component_distribution.log_prob(value)
         return (each + self.mixture_distribution.logits).logsumexp(-1)
-
-
-def scale_of(covariance_matrix: Any, precision_matrix: Any, scale_tril: Any) -> Any:
-    """The lower triangular factor of a covariance that is given in one of three ways."""
-    ways = {"covariance_matrix": covariance_matrix, "precision_matrix": precision_matrix}
-    ways["scale_tril"] = scale_tril
-    given = [(name, x) for name, x in ways.items() if x is not None]
-    if len(given) != 1:
-        raise ValueError(
-            "Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified."
-        )
-    ((name, matrix),) = given
-    if matrix.ndim < 2:
-        raise ValueError(
-            f"{name} must be at least two-dimensional, with optional leading batch dimensions"
-        )
-    if scale_tril is not None:
-        return scale_tril
-    if covariance_matrix is None:
-        return _precision_to_scale_tril(precision_matrix)
-    return cholesky(covariance_matrix)
-
-
-def _precision_to_scale_tril(P: Any) -> Any:  # noqa: N803  (PyTorch's spelling)
-    """The lower triangular factor of the inverse of a positive definite matrix.
-
-    >>> import tracejit as tj
-    >>> _precision_to_scale_tril(tj.tensor([[4.0, 0.0], [0.0, 0.25]]))
-    tensor([[0.5000, 0.0000],
-            [0.0000, 2.0000]])
-    """
-    root = cholesky(P.flip(-2, -1)).flip(-2, -1).mT
-    return solve_triangular(root, eye(P.shape[-1], dtype=P.dtype), upper=False)
-
-
-class MultivariateNormal(Distribution):
-    """Normal vectors with mean ``loc`` and a covariance, its inverse, or its lower triangular factor.
-
-    Raises ``ValueError`` unless exactly one of the three is given.
-
-    >>> import tracejit as tj
-    >>> tj.distributions.MultivariateNormal(tj.zeros(2), tj.eye(2)).log_prob(tj.zeros(2))
-    tensor(-1.8379)
-    """
-
-    has_rsample = True
-
-    def __init__(
-        self,
-        loc: Any,
-        covariance_matrix: Any = None,
-        precision_matrix: Any = None,
-        scale_tril: Any = None,
-        validate_args: bool | None = None,
-    ) -> None:
-        scale_tril = scale_of(covariance_matrix, precision_matrix, scale_tril)
-        from ..ops.functions.shaping import broadcast_shapes
-
-        n = loc.shape[-1]
-        batch = broadcast_shapes(tuple(loc.shape[:-1]), tuple(scale_tril.shape[:-2]))
-        self.loc = loc.expand((*batch, n))
-        self.scale_tril = scale_tril.expand((*batch, n, n))
-        super().__init__(batch, (n,), validate_args)
-
-    @property
-    def mean(self) -> Any:
-        """``loc``."""
-        return self.loc
-
-    mode = mean
-
-    @property
-    def covariance_matrix(self) -> Any:
-        """The covariance."""
-        return self.scale_tril @ self.scale_tril.mT
-
-    @property
-    def precision_matrix(self) -> Any:
-        """The inverse of the covariance."""
-        return inverse(self.covariance_matrix)
-
-    @property
-    def variance(self) -> Any:
-        """The diagonal of the covariance."""
-        return self.scale_tril.pow(2).sum(-1)
-
-    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """``loc + scale_tril @ noise``."""
-        noise = randn(self._extended(sample_shape), dtype=self.loc.dtype)
-        return self.loc + (self.scale_tril @ noise.unsqueeze(-1)).squeeze(-1)
-
-    def _half_log_det(self) -> Any:
-        return self.scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-
-    def log_prob(self, value: Any) -> Any:
-        """The logarithm of the density."""
-        if self._validate_args:
-            self._validate_sample(value)
-        away = (inverse(self.scale_tril) @ (value - self.loc).unsqueeze(-1)).squeeze(-1)
-        size = self._event_shape[0] * math.log(2 * math.pi)
-        return -0.5 * (size + away.pow(2).sum(-1)) - self._half_log_det()
-
-    def entropy(self) -> Any:
-        """n (1 + log 2π) / 2 + log |scale_tril|."""
-        return 0.5 * self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + self._half_log_det()
-
-
-@divergence(MultivariateNormal)
-def _between_vectors(p: MultivariateNormal, q: MultivariateNormal) -> Any:
-    back = inverse(q.scale_tril)
-    spread = (back @ p.scale_tril).pow(2).sum((-2, -1))
-    away = (back @ (q.loc - p.loc).unsqueeze(-1)).squeeze(-1).pow(2).sum(-1)
-    return q._half_log_det() - p._half_log_det() + 0.5 * (spread + away - p._event_shape[0])

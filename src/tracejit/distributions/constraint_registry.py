@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import constraints as c
+from .composed import ComposeTransform, identity_transform
 from .joined_transforms import (
     CatTransform,
     CorrCholeskyTransform,
@@ -19,14 +20,12 @@ from .joined_transforms import (
     StackTransform,
     StickBreakingTransform,
 )
+from .one_way import SoftmaxTransform
 from .transforms import (
     AffineTransform,
-    ComposeTransform,
     ExpTransform,
     SigmoidTransform,
-    SoftmaxTransform,
     Transform,
-    identity_transform,
 )
 
 __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]

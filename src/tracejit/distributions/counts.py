@@ -10,14 +10,16 @@ from ..autograd.grad_mode import no_grad
 from ..dtypes import float64
 from ..ops.functions.activations import softplus
 from ..ops.functions.embeddings import one_hot
+from ..ops.functions.factories import zeros_like
 from ..ops.functions.losses import binary_cross_entropy_with_logits
 from ..ops.functions.sampling import rand
 from ..ops.special_functions import poisson_quantile
-from .discrete import Categorical
+from .constraints import positive
+from .discrete import Categorical, OfChances
 from .distribution import Distribution, broadcast, divergence
 from .exp_family import ExponentialFamily
 from .transforms import SigmoidTransform
-from .utils import clamp_probs, lazy_property, probs_to_logits
+from .utils import clamp_probs
 
 __all__ = [
     "Geometric",
@@ -40,7 +42,6 @@ class Poisson(ExponentialFamily):
     def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
         (self.rate,) = broadcast(rate)
         super().__init__(self.rate.shape, (), validate_args)
-        self._check("rate", self.rate, self.rate >= 0)
 
     @property
     def mean(self) -> Any:
@@ -72,7 +73,7 @@ def _between_poissons(p: Poisson, q: Poisson) -> Any:
     return p.rate * (p.rate.log() - q.rate.log()) - (p.rate - q.rate)
 
 
-class Geometric(Distribution):
+class Geometric(OfChances):
     """Failures before the first success, which has probability ``probs`` (or sigmoid(``logits``)).
 
     Raises ``ValueError`` unless exactly one is given, with probabilities in (0, 1].
@@ -85,19 +86,9 @@ class Geometric(Distribution):
     def __init__(
         self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
-        if (probs is None) == (logits is None):
-            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
-        (given,) = broadcast(logits if probs is None else probs)
-        self.probs = given.sigmoid() if probs is None else given
-        if probs is None:
-            self.logits = given
-        super().__init__(given.shape, (), validate_args)
-        self._check("probs", given, (self.probs > 0) & (self.probs <= 1))
-
-    @lazy_property
-    def logits(self) -> Any:
-        """log(p / (1 - p))."""
-        return probs_to_logits(self.probs, is_binary=True)
+        self._take_one(probs, logits, validate_args)
+        if self._validate_args and probs is not None:
+            self._check("probs", self.probs, positive)
 
     @property
     def mean(self) -> Any:
@@ -107,7 +98,7 @@ class Geometric(Distribution):
     @property
     def mode(self) -> Any:
         """0."""
-        return self.probs * 0
+        return zeros_like(self.probs)
 
     @property
     def variance(self) -> Any:
@@ -154,6 +145,18 @@ class OverCategories(Distribution):
         """The logarithms of the probabilities."""
         return self._categorical.logits
 
+    @property
+    def _param(self) -> Any:
+        return self._categorical._param
+
+    @property
+    def param_shape(self) -> Any:
+        """The shape of the probabilities."""
+        return self._categorical.param_shape
+
+    def _check_arguments(self) -> None:
+        """Nothing: the categories are a distribution that has looked at them."""
+
 
 class OneHotCategorical(OverCategories):
     """A one among zeros, where :class:`Categorical` gives an index.
@@ -176,7 +179,7 @@ class OneHotCategorical(OverCategories):
     has_enumerate_support = True
 
     def _vectors(self, index: Any) -> Any:
-        return one_hot(index, self._event_shape[-1]).to(self.probs.dtype)
+        return one_hot(index, self._event_shape[-1]).to(self._param.dtype)
 
     @property
     def mode(self) -> Any:
@@ -225,7 +228,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
         return self.sample(sample_shape) + (self.probs - self.probs.detach())
 
 
-class RelaxedBernoulli(Distribution):
+class RelaxedBernoulli(OfChances):
     """Numbers between 0 and 1 that become zeros and ones as ``temperature`` falls (Maddison et al., 2017).
 
     >>> import tracejit as tj
@@ -238,13 +241,8 @@ class RelaxedBernoulli(Distribution):
     def __init__(
         self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: Any = None
     ) -> None:
-        if (probs is None) == (logits is None):
-            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
-        (given,) = broadcast(logits if probs is None else probs)
         self.temperature = temperature
-        self.logits = given if probs is None else probs_to_logits(given, is_binary=True)
-        self.probs = self.logits.sigmoid()
-        super().__init__(given.shape, (), validate_args)
+        self._take_one(probs, logits, validate_args)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         """sigmoid((logits + logistic noise) / temperature)."""

@@ -17,7 +17,8 @@ from ..ops.functions.sampling import multinomial, rand
 from ..ops.functions.shaping import broadcast_shapes
 from .distribution import Distribution, broadcast, divergence
 from .exp_family import ExponentialFamily
-from .utils import probs_to_logits
+from .lazy import lazy_property
+from .utils import logits_to_probs, probs_to_logits
 
 __all__ = ["Bernoulli", "Categorical"]
 
@@ -34,7 +35,32 @@ def all_values(distribution: Distribution, count: int, dtype: Any, expand: bool)
     return values.expand((count, *batch)) if expand else values
 
 
-class Bernoulli(ExponentialFamily):
+class OfChances(Distribution):
+    """Given by ``probs`` or by ``logits``, their log-odds: each tells the other when it is asked for."""
+
+    def _take_one(self, probs: Any, logits: Any, validate_args: bool | None, **others: Any) -> None:
+        _one_of(probs, logits)
+        name, given = ("logits", logits) if probs is None else ("probs", probs)
+        self._take(validate_args, **{name: given}, **others)
+        self._param = self.__dict__[name]
+
+    @lazy_property
+    def probs(self) -> Any:
+        """sigmoid(logits)."""
+        return logits_to_probs(self.logits, is_binary=True)
+
+    @lazy_property
+    def logits(self) -> Any:
+        """log(p / (1 - p))."""
+        return probs_to_logits(self.probs, is_binary=True)
+
+    @property
+    def param_shape(self) -> Any:
+        """The shape of what is given."""
+        return self._param.shape
+
+
+class Bernoulli(OfChances, ExponentialFamily):
     """One with probability ``probs`` (or sigmoid(``logits``)), else zero.
 
     Raises ``ValueError`` unless exactly one of the two is given, with probabilities in [0, 1].
@@ -47,14 +73,7 @@ class Bernoulli(ExponentialFamily):
     def __init__(
         self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
-        _one_of(probs, logits)
-        (given,) = broadcast(logits if probs is None else probs)
-        super().__init__(given.shape, (), validate_args)
-        if probs is None:
-            self.logits, self.probs = given, given.sigmoid()
-        else:
-            self._check("probs", given, (given >= 0) & (given <= 1))
-            self.logits, self.probs = probs_to_logits(given, is_binary=True), given
+        self._take_one(probs, logits, validate_args)
 
     @property
     def mean(self) -> Any:
@@ -71,17 +90,17 @@ class Bernoulli(ExponentialFamily):
     @property
     def mode(self) -> Any:
         """1 where it is the more probable value; NaN where both are as probable."""
-        return (self.probs >= 0.5).to(self.probs.dtype).masked_fill(self.probs == 0.5, math.nan)
+        return (self.probs >= 0.5).to(self._param.dtype).masked_fill(self.probs == 0.5, math.nan)
 
     def enumerate_support(self, expand: bool = True) -> Any:
         """0 and 1."""
-        return all_values(self, 2, self.probs.dtype, expand)
+        return all_values(self, 2, self._param.dtype, expand)
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Zeros and ones."""
         with no_grad():
-            drawn = rand(self._extended(sample_shape), dtype=self.probs.dtype)
-            return (drawn < self.probs).to(self.probs.dtype)
+            drawn = rand(self._extended(sample_shape), dtype=self._param.dtype)
+            return (drawn < self.probs).to(self._param.dtype)
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the probability of ``value``."""
@@ -120,19 +139,27 @@ class Categorical(Distribution):
         if given.ndim < 1:
             name = "logits" if probs is None else "probs"
             raise ValueError(f"`{name}` parameter must be at least one-dimensional.")
-        super().__init__(given.shape[:-1], (), validate_args)
         if probs is None:
-            self.logits = given.log_softmax(-1)
-            self.probs = self.logits.softmax(-1)
+            self._param = self.logits = given.log_softmax(-1)
         else:
-            self._check("probs", given, given >= 0)
-            self.probs = given / given.sum(-1, keepdim=True)
-            self.logits = probs_to_logits(self.probs)
+            self._param = self.probs = given / given.sum(-1, keepdim=True)
+        self._num_events = given.shape[-1]
+        super().__init__(given.shape[:-1], (), validate_args)
+
+    @lazy_property
+    def probs(self) -> Any:
+        """exp(logits)."""
+        return logits_to_probs(self.logits)
+
+    @lazy_property
+    def logits(self) -> Any:
+        """log(probs), kept from infinity."""
+        return probs_to_logits(self.probs)
 
     @property
     def param_shape(self) -> Any:
         """The shape of the probabilities."""
-        return self.probs.shape
+        return self._param.shape
 
     @property
     def mode(self) -> Any:
@@ -144,18 +171,18 @@ class Categorical(Distribution):
     @property
     def mean(self) -> Any:
         """NaN: categories have no mean."""
-        return self.probs.sum(-1) * math.nan
+        return self._param.new_full(self._batch_shape, math.nan)
 
     variance = mean
 
     def enumerate_support(self, expand: bool = True) -> Any:
         """All indices."""
-        return all_values(self, self.probs.shape[-1], int64, expand)
+        return all_values(self, self._num_events, int64, expand)
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Indices."""
         with no_grad():
-            rows = self.probs.reshape(-1, self.probs.shape[-1])
+            rows = self.probs.reshape(-1, self._num_events)
             drawn = multinomial(rows, prod(sample_shape), True)
             return drawn.T.reshape(self._extended(sample_shape))
 

@@ -14,6 +14,7 @@ from ..tensor import Tensor
 from ..tensor_make import as_tensor
 from ..varying import as_number
 from .constraints import is_dependent
+from .lazy import lazy_property
 
 __all__ = ["Distribution", "kl_divergence", "register_kl"]
 
@@ -44,19 +45,20 @@ class Distribution:
             self._check_arguments()
         super().__init__()  # that of a module, say, which a program derives from as well
 
-    def _take(self, validate_args: bool | None, *positive: str, **parameters: Any) -> None:
-        """Parameters of one shape, that of the batch; ``ValueError`` unless those named ``positive`` are."""
+    def _take(self, validate_args: bool | None, **parameters: Any) -> None:
+        """Parameters of one shape, that of the batch."""
         self.__dict__.update(zip(parameters, broadcast(*parameters.values()), strict=True))
         shape = self.__dict__[next(iter(parameters))].shape
         Distribution.__init__(self, shape, (), validate_args)
-        for name in positive:
-            self._check(name, self.__dict__[name], self.__dict__[name] > 0)
 
     def _check_arguments(self) -> None:
         """``ValueError`` for the first parameter outside its constraint; what is computed later is left alone."""
         for name, constraint in self.arg_constraints.items():
-            if name in self.__dict__ and not is_dependent(constraint):
-                self._check(name, self.__dict__[name], constraint.check(self.__dict__[name]))
+            later = name not in self.__dict__ and isinstance(
+                getattr(type(self), name, None), lazy_property
+            )
+            if not later and not is_dependent(constraint):
+                self._check(name, getattr(self, name), constraint)
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
@@ -169,11 +171,10 @@ class Distribution:
         return type(self).__new__(type(self))
 
     def __repr__(self) -> str:
-        shown = [
-            f"{name}: {value if not value.ndim else value.shape}"
-            for name, value in self.__dict__.items()
-            if isinstance(value, Tensor) and not name.startswith("_")
-        ]
+        given = {
+            name: self.__dict__[name] for name in self.arg_constraints if name in self.__dict__
+        }
+        shown = [f"{name}: {x if x.numel() == 1 else x.shape}" for name, x in given.items()]
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:
@@ -193,11 +194,12 @@ class Distribution:
         """The mean of -log p."""
         raise NotImplementedError
 
-    def _check(self, name: str, value: Any, holds: Any) -> None:
-        """``ValueError`` unless ``holds`` everywhere."""
-        if self._validate_args and not is_expected(holds.all()):
+    def _check(self, name: str, value: Any, constraint: Any) -> None:
+        """``ValueError`` unless all of a parameter satisfies its constraint."""
+        if not is_expected(constraint.check(value).all()):
             raise ValueError(
-                f"Expected parameter {name} of distribution {type(self).__name__} to satisfy its constraint, "
+                f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) "
+                f"of distribution {self!r} to satisfy the constraint {constraint!r}, "
                 f"but found invalid values:\n{value}"
             )
 
@@ -210,6 +212,8 @@ def broadcast(*values: Any) -> list[Any]:
     tensor([1., 1.])
     """
     tensors = [value for value in values if isinstance(value, Tensor)]
+    if any(x is None or isinstance(x, (str, list, tuple)) for x in values):
+        raise ValueError("Input arguments must all be numbers or tensors.")
     like = tensors[0].dtype if tensors else get_default_dtype()
     made = [v if isinstance(v, Tensor) else as_tensor(as_number(v), like) for v in values]
     shape = broadcast_shapes(*(tuple(x.shape) for x in made))

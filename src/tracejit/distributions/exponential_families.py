@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..ops.functions.sampling import rand
-from .distribution import Distribution, broadcast, divergence
+from .discrete import OfChances
+from .distribution import Distribution, divergence
 from .exp_family import ExponentialFamily
-from .utils import clamp_probs, logits_to_probs, probs_to_logits
+from .lazy import lazy_property
+from .utils import clamp_probs, logits_to_probs
 
 __all__ = ["ContinuousBernoulli", "GeneralizedPareto"]
 
@@ -27,7 +29,7 @@ def _polynomial(x: Any, factors: Sequence[float]) -> Any:
     return found
 
 
-class ContinuousBernoulli(ExponentialFamily):
+class ContinuousBernoulli(OfChances, ExponentialFamily):
     """Density proportional to ``probs**x * (1 - probs)**(1 - x)`` on [0, 1] (Loaiza-Ganem and Cunningham, 2019).
 
     ``lims`` changes nothing: the density is as precise near ``probs = 1/2``. Raises ``ValueError`` unless exactly one
@@ -47,14 +49,14 @@ class ContinuousBernoulli(ExponentialFamily):
         lims: tuple[float, float] = (0.499, 0.501),
         validate_args: bool | None = None,
     ) -> None:
-        if (probs is None) == (logits is None):
-            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
-        (given,) = broadcast(logits if probs is None else probs)
-        super().__init__(given.shape, (), validate_args)
+        self._take_one(probs, logits, validate_args)
         if probs is not None:
-            self._check("probs", given, (given >= 0) & (given <= 1))
-        self.probs = clamp_probs(logits_to_probs(given, is_binary=True) if probs is None else given)
-        self.logits = given if probs is None else probs_to_logits(given, is_binary=True)
+            self._param = self.probs = clamp_probs(self.probs)
+
+    @lazy_property
+    def probs(self) -> Any:
+        """sigmoid(logits), kept from 0 and 1."""
+        return clamp_probs(logits_to_probs(self.logits, is_binary=True))
 
     def _parts(self) -> tuple[Any, Any, Any]:
         """Where log-odds are near zero, those, and the others; each as numbers that do no harm elsewhere."""
@@ -88,7 +90,7 @@ class ContinuousBernoulli(ExponentialFamily):
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         """By inversion."""
-        return self.icdf(rand(self._extended(sample_shape), dtype=self.probs.dtype))
+        return self.icdf(rand(self._extended(sample_shape), dtype=self._param.dtype))
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density."""
@@ -150,7 +152,7 @@ class GeneralizedPareto(Distribution):
     def __init__(
         self, loc: Any, scale: Any, concentration: Any, validate_args: bool | None = None
     ) -> None:
-        self._take(validate_args, "scale", loc=loc, scale=scale, concentration=concentration)
+        self._take(validate_args, loc=loc, scale=scale, concentration=concentration)
 
     def _curved(self) -> tuple[Any, Any]:
         """Where the concentration is zero, and what to divide by: it, or one there."""

@@ -22,7 +22,7 @@ class Moved(Distribution):
     scale: Any
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self._take(validate_args, "scale", loc=loc, scale=scale)
+        self._take(validate_args, loc=loc, scale=scale)
 
     @property
     def mode(self) -> Any:
@@ -107,7 +107,6 @@ class Uniform(Distribution):
 
     def __init__(self, low: Any, high: Any, validate_args: bool | None = None) -> None:
         self._take(validate_args, low=low, high=high)
-        self._check("low", self.low, self.low < self.high)
 
     @property
     def mean(self) -> Any:
@@ -139,7 +138,7 @@ class Uniform(Distribution):
     @property
     def mode(self) -> Any:
         """NaN: all values are as probable."""
-        return self.low * math.nan
+        return self.high * math.nan
 
     def cdf(self, value: Any) -> Any:
         """The share of the interval below ``value``."""

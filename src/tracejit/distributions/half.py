@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from ..ops.functions.factories import full_like, zeros_like
 from .distribution import Distribution, divergence, kl_divergence
 from .gaussian import Normal
 from .tails import Cauchy
@@ -22,7 +23,7 @@ class _Half(Distribution):
     scale: Any
 
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
-        self._take(validate_args, "scale", scale=scale)
+        self._take(validate_args, scale=scale)
 
     def _whole(self) -> Any:
         return self.whole(0.0 * self.scale, self.scale, False)
@@ -30,7 +31,7 @@ class _Half(Distribution):
     @property
     def mode(self) -> Any:
         """0."""
-        return self.scale * 0
+        return zeros_like(self.scale)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Absolute values of draws."""
@@ -92,7 +93,7 @@ class HalfCauchy(_Half):
     @property
     def mean(self) -> Any:
         """Infinite."""
-        return self.scale * math.inf
+        return full_like(self.scale, math.inf)
 
     variance = mean
 

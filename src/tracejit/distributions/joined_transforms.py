@@ -76,6 +76,17 @@ class IndependentTransform(Transform):
         """As the base."""
         return self.base_transform.forward_shape(shape)
 
+    def inverse_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """As the base."""
+        return self.base_transform.inverse_shape(shape)
+
+
+def _with_end(shape: Sequence[int], end: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...]:
+    cut = len(shape) - len(end)
+    if cut < 0 or tuple(shape[cut:]) != end:
+        raise ValueError(f"Shape mismatch: expected {tuple(shape)} to end in {end}")
+    return (*shape[:cut], *new)
+
 
 class ReshapeTransform(Transform):
     """The last dimensions, ``in_shape``, as ``out_shape``. Raises ``ValueError`` for other numbers of elements.
@@ -106,10 +117,11 @@ class ReshapeTransform(Transform):
 
     def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         """The last dimensions replaced. Raises ``ValueError`` where they are not ``in_shape``."""
-        cut = len(shape) - len(self.in_shape)
-        if cut < 0 or tuple(shape[cut:]) != self.in_shape:
-            raise ValueError(f"Shape mismatch: expected {tuple(shape)} to end in {self.in_shape}")
-        return (*shape[:cut], *self.out_shape)
+        return _with_end(shape, self.in_shape, self.out_shape)
+
+    def inverse_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """The other way. Raises ``ValueError`` where the last dimensions are not ``out_shape``."""
+        return _with_end(shape, self.out_shape, self.in_shape)
 
 
 class StickBreakingTransform(Transform):
@@ -119,6 +131,8 @@ class StickBreakingTransform(Transform):
     >>> tj.distributions.StickBreakingTransform()(tj.zeros(1))
     tensor([0.5000, 0.5000])
     """
+
+    _compared = ()
 
     event_dim = 1
 
@@ -130,6 +144,10 @@ class StickBreakingTransform(Transform):
     def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         """One number more."""
         return (*shape[:-1], shape[-1] + 1)
+
+    def inverse_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """One number less."""
+        return (*shape[:-1], shape[-1] - 1)
 
     def _offset(self, x: Any) -> Any:
         """How many parts are still to come, the last one not counted."""
@@ -155,6 +173,8 @@ class LowerCholeskyTransform(Transform):
     tensor([[1., 0.],
             [0., 1.]])
     """
+
+    _compared = ()
 
     event_dim = 2
 
@@ -232,6 +252,13 @@ class CorrCholeskyTransform(Transform):
         """Two dimensions of n in place of one."""
         n = round((0.25 + 2 * shape[-1]) ** 0.5 + 0.5)
         return (*shape[:-1], n, n)
+
+    def inverse_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """One dimension of n (n - 1) / 2 in place of two. Raises ``ValueError`` for others than squares."""
+        n = shape[-1]
+        if shape[-2] != n:
+            raise ValueError("Input is not square")
+        return (*shape[:-2], n * (n - 1) // 2)
 
 
 class CumulativeDistributionTransform(Transform):

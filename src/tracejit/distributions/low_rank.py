@@ -11,10 +11,11 @@ from ..ops.functions.sampling import randn
 from ..ops.functions.shaping import broadcast_shapes
 from ..ops.functions.systems import solve_triangular
 from ..ops.functions.triangles import diag_embed
-from .compound import MultivariateNormal, TransformedDistribution
+from .compound import TransformedDistribution
 from .distribution import Distribution, kl_divergence, register_kl
 from .gaussian import Normal
 from .joined_transforms import StickBreakingTransform
+from .normal_vectors import MultivariateNormal
 
 __all__ = ["LogisticNormal", "LowRankMultivariateNormal"]
 
@@ -53,7 +54,6 @@ class LowRankMultivariateNormal(Distribution):
         self.cov_factor = cov_factor.expand((*batch, *cov_factor.shape[-2:]))
         self.cov_diag = cov_diag.expand((*batch, n))
         super().__init__(batch, (n,), validate_args)
-        self._check("cov_diag", self.cov_diag, self.cov_diag > 0)
         scaled = self.cov_factor.mT / self.cov_diag.unsqueeze(-2)
         inner = scaled @ self.cov_factor
         self._inner = cholesky(inner + diag_embed(inner.new_ones(inner.shape[-1])))
@@ -148,6 +148,9 @@ class LogisticNormal(TransformedDistribution):
         if not base.batch_shape:
             base = base.expand((1,))
         super().__init__(base, StickBreakingTransform(), validate_args)
+
+    def _check_arguments(self) -> None:
+        """Nothing: the normal distribution has looked at them."""
 
     @property
     def loc(self) -> Any:

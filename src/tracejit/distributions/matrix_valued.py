@@ -8,7 +8,7 @@ from typing import Any
 
 from ..autograd.grad_mode import no_grad
 from ..number_limits import finfo
-from ..ops.functions.linear_algebra import inverse, slogdet
+from ..ops.functions.linear_algebra import slogdet
 from ..ops.functions.ranges import arange
 from ..ops.functions.sampling import randn
 from ..ops.functions.shaping import broadcast_shapes
@@ -17,20 +17,15 @@ from ..ops.functions.systems import cholesky_solve
 from ..ops.functions.triangles import diag_embed
 from ..tensor import Tensor
 from ..tensor_make import as_tensor
-from .compound import scale_of
 from .distribution import Distribution, register_kl
 from .exp_family import ExponentialFamily
+from .normal_vectors import OfCovariance
 from .positive import Beta, Chi2
 
 __all__ = ["LKJCholesky", "Wishart"]
 
 
-def _log_diagonal(x: Any) -> Any:
-    """The sum of the logarithms of the diagonals of matrices."""
-    return x.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-
-
-class Wishart(ExponentialFamily):
+class Wishart(OfCovariance, ExponentialFamily):
     """Sums of ``df`` squares of normal vectors (p,): positive definite matrices (p, p) of mean ``df * covariance``.
 
     One of ``covariance_matrix``, ``precision_matrix`` and ``scale_tril`` is given. Raises ``ValueError`` unless it is
@@ -44,6 +39,8 @@ class Wishart(ExponentialFamily):
 
     has_rsample = True
 
+    df: Any
+
     def __init__(
         self,
         df: Any,
@@ -52,24 +49,16 @@ class Wishart(ExponentialFamily):
         scale_tril: Any = None,
         validate_args: bool | None = None,
     ) -> None:
-        scale_tril = scale_of(covariance_matrix, precision_matrix, scale_tril)
-        p = scale_tril.shape[-1]
-        df = df if isinstance(df, Tensor) else as_tensor(float(df), dtype=scale_tril.dtype)
-        batch = broadcast_shapes(tuple(df.shape), tuple(scale_tril.shape[:-2]))
-        self.df = df.expand(batch)
-        self.scale_tril = scale_tril.expand((*batch, p, p))
-        super().__init__(batch, (p, p), validate_args)
-        self._check("df", self.df, self.df > p - 1)
-
-    @property
-    def covariance_matrix(self) -> Any:
-        """The covariance of the vectors."""
-        return self.scale_tril @ self.scale_tril.mT
-
-    @property
-    def precision_matrix(self) -> Any:
-        """The inverse of the covariance."""
-        return inverse(self.covariance_matrix)
+        like = next(x for x in (covariance_matrix, precision_matrix, scale_tril) if x is not None)
+        self._take_covariance(
+            "df",
+            df if isinstance(df, Tensor) else as_tensor(float(df), dtype=like.dtype),
+            (),
+            validate_args,
+            covariance_matrix=covariance_matrix,
+            precision_matrix=precision_matrix,
+            scale_tril=scale_tril,
+        )
 
     def _matrices(self, x: Any) -> Any:
         return x.unsqueeze(-1).unsqueeze(-1)
@@ -100,12 +89,12 @@ class Wishart(ExponentialFamily):
         steps = arange(p, dtype=self.df.dtype)
         roots = Chi2(self.df.unsqueeze(-1) - steps).rsample(sample_shape).sqrt()
         noise = randn(self._extended(sample_shape), dtype=self.df.dtype).tril(-1)
-        root = self.scale_tril @ (noise + diag_embed(roots.clamp(min=finfo(roots.dtype).tiny)))
+        root = self._root @ (noise + diag_embed(roots.clamp(min=finfo(roots.dtype).tiny)))
         return root @ root.mT
 
     def _log_size(self) -> Any:
         """log |2 covariance| / 2."""
-        return self._event_shape[-1] * math.log(2.0) / 2 + _log_diagonal(self.scale_tril)
+        return self._event_shape[-1] * math.log(2.0) / 2 + self._log_root()
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density."""
@@ -113,7 +102,7 @@ class Wishart(ExponentialFamily):
             self._validate_sample(value)
         p = self._event_shape[-1]
         batch = broadcast_shapes(tuple(value.shape[:-2]), tuple(self._batch_shape))
-        value, root = value.expand((*batch, p, p)), self.scale_tril.expand((*batch, p, p))
+        value, root = value.expand((*batch, p, p)), self._root.expand((*batch, p, p))
         trace = cholesky_solve(value, root).diagonal(dim1=-2, dim2=-1).sum(-1)
         inside = (self.df - p - 1) / 2 * slogdet(value)[1] - 0.5 * trace
         return inside - self.df * self._log_size() - mvlgamma(self.df / 2, p)
@@ -137,8 +126,8 @@ class Wishart(ExponentialFamily):
 @register_kl(Wishart, Wishart)
 def _between_wisharts(p: Wishart, q: Wishart) -> Any:
     n = p.event_shape[-1]
-    ratio = cholesky_solve(p.covariance_matrix, q.scale_tril).diagonal(dim1=-2, dim2=-1).sum(-1)
-    sizes = _log_diagonal(q.scale_tril) - _log_diagonal(p.scale_tril)
+    ratio = cholesky_solve(p.covariance_matrix, q._root).diagonal(dim1=-2, dim2=-1).sum(-1)
+    sizes = q._log_root() - p._log_root()
     shapes = mvlgamma(q.df / 2, n) - mvlgamma(p.df / 2, n)
     moved = (p.df - q.df) / 2 * p._mean_log_det()
     return q.df * sizes + shapes + moved + p.df / 2 * (ratio - n)
@@ -165,7 +154,7 @@ class LKJCholesky(Distribution):
                 f"Expected dim to be an integer greater than or equal to 2. Found dim={dim}."
             )
         self.dim = dim
-        self._take(validate_args, "concentration", concentration=concentration)
+        self._take(validate_args, concentration=concentration)
         super().__init__(self._batch_shape, (dim, dim), self._validate_args)
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:

@@ -6,14 +6,24 @@ import sys
 
 from ..made_modules import make_module
 from . import transforms
-from .compound import _precision_to_scale_tril
+from .normal_vectors import _precision_to_scale_tril
 
 __all__: list[str] = []
 
 _PATHS = (
     *("bernoulli", "beta", "binomial", "categorical", "cauchy", "chi2", "continuous_bernoulli"),
     *("dirichlet", "exponential", "fishersnedecor", "gamma", "geometric", "gumbel", "half_cauchy"),
-    *("half_normal", "independent", "inverse_gamma", "kl", "kumaraswamy", "laplace", "log_normal"),
+    *(
+        "generalized_pareto",
+        "half_normal",
+        "independent",
+        "inverse_gamma",
+        "kl",
+        "kumaraswamy",
+        "laplace",
+        "lkj_cholesky",
+        "log_normal",
+    ),
     *("logistic_normal", "lowrank_multivariate_normal", "mixture_same_family", "multinomial"),
     *("multivariate_normal", "negative_binomial", "normal", "one_hot_categorical", "pareto"),
     *("poisson", "relaxed_bernoulli", "relaxed_categorical", "studentT", "uniform", "von_mises"),

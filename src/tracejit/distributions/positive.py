@@ -13,6 +13,7 @@ from ..autograd.grad_mode import no_grad
 from ..dtypes import float64
 from ..modes import MODES
 from ..ops.elementwise import where
+from ..ops.functions.factories import zeros_like
 from ..ops.functions.ranges import arange
 from ..ops.functions.sampling import rand
 from ..ops.special_functions import igamma, igamma_inverse
@@ -42,7 +43,7 @@ class Exponential(ExponentialFamily):
     rate: Any
 
     def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
-        self._take(validate_args, "rate", rate=rate)
+        self._take(validate_args, rate=rate)
 
     @property
     def mean(self) -> Any:
@@ -75,7 +76,7 @@ class Exponential(ExponentialFamily):
     @property
     def mode(self) -> Any:
         """0."""
-        return self.rate * 0
+        return zeros_like(self.rate)
 
     def icdf(self, value: Any) -> Any:
         """-log(1 - value) / rate."""
@@ -106,7 +107,7 @@ class Gamma(ExponentialFamily):
     rate: Any
 
     def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
-        self._take(validate_args, "concentration", "rate", concentration=concentration, rate=rate)
+        self._take(validate_args, concentration=concentration, rate=rate)
 
     @property
     def mean(self) -> Any:
@@ -204,7 +205,6 @@ class Dirichlet(ExponentialFamily):
             raise ValueError("`concentration` parameter must be at least one-dimensional.")
         self.concentration = concentration
         super().__init__(concentration.shape[:-1], concentration.shape[-1:], validate_args)
-        self._check("concentration", concentration, concentration > 0)
 
     @property
     def mean(self) -> Any:
@@ -266,13 +266,7 @@ class OfShares(Distribution):
     def __init__(
         self, concentration1: Any, concentration0: Any, validate_args: bool | None = None
     ) -> None:
-        self._take(
-            validate_args,
-            "concentration1",
-            "concentration0",
-            concentration1=concentration1,
-            concentration0=concentration0,
-        )
+        self._take(validate_args, concentration1=concentration1, concentration0=concentration0)
 
 
 class Beta(OfShares, ExponentialFamily):

@@ -1,4 +1,4 @@
-"""Where the values of each kind of distribution lie: its ``support``, a constraint."""
+"""Where the values of each kind of distribution lie, its ``support``, and its parameters, its ``arg_constraints``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from . import constraints as c
 from .bounded import FisherSnedecor, InverseGamma, Kumaraswamy, Pareto, Weibull
 from .circular import VonMises
-from .compound import Independent, LogNormal, MixtureSameFamily, MultivariateNormal
+from .compound import Independent, LogNormal, MixtureSameFamily, TransformedDistribution
 from .counts import (
     Geometric,
     OneHotCategorical,
@@ -19,12 +19,14 @@ from .counts import (
 )
 from .discrete import Bernoulli, Categorical
 from .distribution import Distribution
+from .domains import widened
 from .exponential_families import ContinuousBernoulli, GeneralizedPareto
-from .gaussian import Normal, Uniform
+from .gaussian import Moved, Normal, Uniform
 from .half import HalfCauchy, HalfNormal
 from .low_rank import LogisticNormal, LowRankMultivariateNormal
 from .matrix_valued import LKJCholesky, Wishart
-from .positive import Beta, Dirichlet, Exponential, Gamma
+from .normal_vectors import MultivariateNormal
+from .positive import Beta, Chi2, Dirichlet, Exponential, Gamma, OfShares
 from .tails import Cauchy, Gumbel, Laplace, StudentT
 from .trials import Binomial, Multinomial, NegativeBinomial
 
@@ -52,6 +54,11 @@ def _independent(p: Independent) -> c.Constraint:
     return c.independent(support, count) if count else support
 
 
+def _transformed(p: TransformedDistribution) -> Any:
+    end = p.transforms[-1].codomain if p.transforms else p.base_dist.support
+    return widened(end, len(p.event_shape))
+
+
 def _above(p: GeneralizedPareto) -> c.Constraint:
     ends = p.concentration < 0
     most = p.loc - p.scale / p.concentration.where(ends, -1.0)
@@ -67,6 +74,7 @@ _OF_PARAMETERS: dict[type[Distribution], Callable[[Any], c.Constraint]] = {
     Multinomial: lambda p: c.multinomial(p.total_count),
     Categorical: lambda p: c.integer_interval(0, p.probs.shape[-1] - 1),
     Independent: _independent,
+    TransformedDistribution: _transformed,
     MixtureSameFamily: lambda p: p.component_distribution.support,
 }
 
@@ -79,3 +87,59 @@ for _kind, _given in _OF_PARAMETERS.items():
         is_discrete=_kind in (Binomial, Categorical, Multinomial),
         event_dim=int(_kind is Multinomial),
     )
+
+
+#: What parameters must satisfy, of all distributions of some kinds.
+_MOVED = {"loc": c.real, "scale": c.positive}
+_CHANCES = {"probs": c.unit_interval, "logits": c.real}
+_CATEGORIES = {"probs": c.simplex, "logits": c.real_vector}
+_GAMMA = {"concentration": c.positive, "rate": c.positive}
+_ROOTS = {
+    "covariance_matrix": c.positive_definite,
+    "precision_matrix": c.positive_definite,
+    "scale_tril": c.lower_cholesky,
+}
+
+_CONSTRAINTS: dict[tuple[type[Distribution], ...], dict[str, Any]] = {
+    (Moved, LogNormal, LogisticNormal): _MOVED,
+    (Bernoulli, ContinuousBernoulli, Geometric, RelaxedBernoulli): _CHANCES,
+    (Binomial,): {"total_count": c.nonnegative_integer, **_CHANCES},
+    (NegativeBinomial,): {
+        "total_count": c.greater_than_eq(0),
+        "probs": c.half_open_interval(0.0, 1.0),
+        "logits": c.real,
+    },
+    (Categorical, Multinomial, OneHotCategorical, RelaxedOneHotCategorical): _CATEGORIES,
+    (Gamma, InverseGamma): _GAMMA,
+    (Chi2,): {"df": c.positive},
+    (Dirichlet,): {"concentration": c.independent(c.positive, 1)},
+    (Exponential,): {"rate": c.positive},
+    (Poisson,): {"rate": c.nonnegative},
+    (FisherSnedecor,): {"df1": c.positive, "df2": c.positive},
+    (GeneralizedPareto,): {**_MOVED, "concentration": c.real},
+    (HalfCauchy, HalfNormal): {"scale": c.positive},
+    (OfShares,): {"concentration1": c.positive, "concentration0": c.positive},
+    (LKJCholesky,): {"concentration": c.positive},
+    (LowRankMultivariateNormal,): {
+        "loc": c.real_vector,
+        "cov_factor": c.independent(c.real, 2),
+        "cov_diag": c.independent(c.positive, 1),
+    },
+    (MultivariateNormal,): {"loc": c.real_vector, **_ROOTS},
+    (Pareto,): {"alpha": c.positive, "scale": c.positive},
+    (StudentT,): {"df": c.positive, **_MOVED},
+    (VonMises,): {"loc": c.real, "concentration": c.positive},
+    (Weibull,): {"scale": c.positive, "concentration": c.positive},
+}
+
+#: Those of one parameter that depend on others.
+_OF_OTHERS: dict[type[Distribution], Callable[[Any], dict[str, Any]]] = {
+    Uniform: lambda p: {"low": c.less_than(p.high), "high": c.greater_than(p.low)},
+    Wishart: lambda p: {**_ROOTS, "df": c.greater_than(p.event_shape[-1] - 1)},
+}
+
+for _kinds, _constraints in _CONSTRAINTS.items():
+    for _kind in _kinds:
+        _kind.arg_constraints = _constraints
+for _kind, _bounds in _OF_OTHERS.items():
+    _kind.arg_constraints = property(_bounds)

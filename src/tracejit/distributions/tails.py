@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ..ops.functions.factories import full_like
 from ..ops.functions.sampling import rand, randn
 from .distribution import Distribution, divergence
 from .gaussian import Moved
@@ -83,12 +84,12 @@ class Cauchy(Moved):
     @property
     def mean(self) -> Any:
         """NaN."""
-        return self.loc * math.nan
+        return full_like(self.loc, math.nan)
 
     @property
     def variance(self) -> Any:
         """Infinite."""
-        return self.scale * math.inf
+        return full_like(self.scale, math.inf)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         """``loc + scale * tan(π (noise - 1/2))``."""
@@ -198,7 +199,7 @@ class StudentT(Distribution):
     def __init__(
         self, df: Any, loc: Any = 0.0, scale: Any = 1.0, validate_args: bool | None = None
     ) -> None:
-        self._take(validate_args, "df", "scale", df=df, loc=loc, scale=scale)
+        self._take(validate_args, df=df, loc=loc, scale=scale)
 
     @property
     def mean(self) -> Any:

@@ -6,35 +6,34 @@ import copy
 import importlib
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from ..number_limits import finfo
 from ..ops.functions.activations import softplus
+from ..ops.functions.factories import full_like
+from ..ops.functions.shaping import broadcast_shapes
 from .utils import _clipped_sigmoid as _clipped_sigmoid
 from .utils import _sum_rightmost as _sum_rightmost
 
 __all__ = [
-    "AbsTransform",
     "AffineTransform",
-    "ComposeTransform",
     "ExpTransform",
     "PowerTransform",
     "SigmoidTransform",
-    "SoftmaxTransform",
     "SoftplusTransform",
     "TanhTransform",
     "Transform",
-    "identity_transform",
 ]
 
-_JOINED = "joined_transforms"  # the others, which build upon these
+_OTHERS = ("composed", "joined_transforms", "one_way")  # which build upon these
 
 
 def __getattr__(name: str) -> Any:
-    joined = importlib.import_module(f"{__package__}.{_JOINED}")
-    if name not in joined.__all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(joined, name)
+    for other in _OTHERS:
+        module = importlib.import_module(f"{__package__}.{other}")
+        if name in module.__all__:
+            return getattr(module, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class Transform:
@@ -50,6 +49,8 @@ class Transform:
     bijective = True
     domain: Any = None
     codomain: Any = None
+    #: The attributes by which two of a kind are equal; None where only a transform itself is.
+    _compared: ClassVar[tuple[str, ...] | None] = None
     _cache_size = 0
     _cached_x_y: tuple[Any, Any] = (None, None)  # programs look at it
 
@@ -66,6 +67,22 @@ class Transform:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
+
+    def _dims(self) -> tuple[int, int]:
+        """How many dimensions a value has before, and after."""
+        before, after = self.domain, self.codomain
+        return (
+            self.event_dim if before is None else before.event_dim,
+            self.event_dim if after is None else after.event_dim,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if self is other or self._compared is None or type(self) is not type(other):
+            return self is other
+        return all(_are_equal(getattr(self, n), getattr(other, n)) for n in self._compared)
+
+    def __hash__(self) -> int:
+        return hash(type(self))
 
     def __call__(self, x: Any) -> Any:
         """The function; with a cache, the latest result for the same tensor."""
@@ -93,9 +110,18 @@ class Transform:
         """What subclasses define."""
         raise NotImplementedError
 
+    def _numbers(self) -> tuple[Any, ...]:
+        """Numbers and tensors that values are combined with, element by element."""
+        return ()
+
     def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         """The shape of what becomes of a tensor of this shape."""
-        return tuple(shape)
+        others = (tuple(getattr(x, "shape", ())) for x in self._numbers())
+        return tuple(broadcast_shapes(tuple(shape), *others))
+
+    def inverse_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """The shape of what a tensor of this shape came from."""
+        return Transform.forward_shape(self, shape)
 
     def with_cache(self, cache_size: int = 1) -> Transform:
         """The same function with a cache of this size."""
@@ -126,6 +152,11 @@ class Transform:
         return 1
 
 
+def _are_equal(x: Any, y: Any) -> bool:
+    same = x == y
+    return same if isinstance(same, bool) else bool(same.all())
+
+
 def _event_dim(transform: Transform) -> Any:
     """How many dimensions a value has; raises ``ValueError`` where they are others before and after."""
     before, after = transform.domain.event_dim, transform.codomain.event_dim
@@ -146,6 +177,14 @@ class _InverseTransform(Transform):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._inv!r})"
+
+    _compared = ("_inv",)
+
+    def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        return self._inv.inverse_shape(shape)
+
+    def inverse_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        return self._inv.forward_shape(shape)
 
     def _call(self, x: Any) -> Any:
         return self._inv._inv_call(x)
@@ -173,9 +212,14 @@ class AffineTransform(Transform):
     tensor(7.)
     """
 
+    _compared = ("loc", "scale")
+
     def __init__(self, loc: Any, scale: Any, event_dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(cache_size)
         self.loc, self.scale, self.event_dim = loc, scale, event_dim
+
+    def _numbers(self) -> tuple[Any, ...]:
+        return self.loc, self.scale
 
     def _call(self, x: Any) -> Any:
         """The function."""
@@ -191,9 +235,10 @@ class AffineTransform(Transform):
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         """log |scale|, summed over the last ``event_dim`` dimensions."""
-        numbers = isinstance(self.scale, (int, float))
-        size = math.log(abs(self.scale)) if numbers else self.scale.abs().log()
-        found = x * 0 + size
+        if isinstance(self.scale, (int, float)):
+            found = full_like(x, math.log(abs(self.scale)))
+        else:
+            found = self.scale.abs().log().expand(broadcast_shapes(self.scale.shape, x.shape))
         return found.sum(tuple(range(-self.event_dim, 0))) if self.event_dim else found
 
 
@@ -204,6 +249,8 @@ class ExpTransform(Transform):
     >>> tj.distributions.ExpTransform()(tj.tensor(0.0))
     tensor(1.)
     """
+
+    _compared = ()
 
     def _call(self, x: Any) -> Any:
         """The function."""
@@ -225,9 +272,14 @@ class PowerTransform(Transform):
     tensor(9.)
     """
 
+    _compared = ("exponent",)
+
     def __init__(self, exponent: Any, cache_size: int = 0) -> None:
         super().__init__(cache_size)
         self.exponent = exponent
+
+    def _numbers(self) -> tuple[Any, ...]:
+        return (self.exponent,)
 
     def _call(self, x: Any) -> Any:
         """The function."""
@@ -248,6 +300,8 @@ class SigmoidTransform(Transform):
     >>> tj.distributions.SigmoidTransform()(tj.tensor(0.0))
     tensor(0.5000)
     """
+
+    _compared = ()
 
     def _call(self, x: Any) -> Any:
         """The function, kept from 0 and 1."""
@@ -271,6 +325,8 @@ class TanhTransform(Transform):
     tensor(0.)
     """
 
+    _compared = ()
+
     def _call(self, x: Any) -> Any:
         """The function."""
         return x.tanh()
@@ -291,6 +347,8 @@ class SoftplusTransform(Transform):
     tensor(0.6931)
     """
 
+    _compared = ()
+
     def _call(self, x: Any) -> Any:
         """The function."""
         return softplus(x)
@@ -301,94 +359,3 @@ class SoftplusTransform(Transform):
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         """-softplus(-x)."""
         return -softplus(-x)
-
-
-class ComposeTransform(Transform):
-    """One function after the other.
-
-    >>> import tracejit as tj
-    >>> D = tj.distributions
-    >>> D.ComposeTransform([D.AffineTransform(0.0, 2.0), D.TanhTransform()])(tj.tensor(0.0))
-    tensor(0.)
-    """
-
-    def __init__(self, parts: Sequence[Transform], cache_size: int = 0) -> None:
-        super().__init__(cache_size)
-        self.parts = list(parts)
-        self.event_dim = max((p.event_dim for p in self.parts), default=0)
-
-    def __repr__(self) -> str:
-        parts = ",\n    ".join(map(repr, self.parts))
-        return f"{type(self).__name__}(\n    {parts}\n)"
-
-    @property
-    def sign(self) -> Any:
-        """The product of those of its parts."""
-        return math.prod(part.sign for part in self.parts)
-
-    def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """Through all of the parts."""
-        for part in self.parts:
-            shape = part.forward_shape(shape)
-        return tuple(shape)
-
-    def _call(self, x: Any) -> Any:
-        """The function."""
-        for part in self.parts:
-            x = part(x)
-        return x
-
-    def _inverse(self, y: Any) -> Any:
-        for part in reversed(self.parts):
-            y = part._inv_call(y)
-        return y
-
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """The sum of those of the parts; without any, a zero for each number."""
-        total: Any = 0.0 if self.parts else x.new_zeros(x.shape)
-        for part in self.parts:
-            after = part(x)
-            size = part.log_abs_det_jacobian(x, after)
-            extra = self.event_dim - part.event_dim
-            total = total + (size.sum(tuple(range(-extra, 0))) if extra else size)
-            x = after
-        return total
-
-
-class AbsTransform(Transform):
-    """The absolute value, which has no single inverse: the positive one is taken.
-
-    >>> import tracejit as tj
-    >>> tj.distributions.AbsTransform()(tj.tensor(-2.0))
-    tensor(2.)
-    """
-
-    bijective = False
-
-    def _call(self, x: Any) -> Any:
-        return x.abs()
-
-    def _inverse(self, y: Any) -> Any:
-        return y
-
-
-class SoftmaxTransform(Transform):
-    """Shares of a whole from unnormalised logarithms, which they tell but for a constant.
-
-    >>> import tracejit as tj
-    >>> tj.distributions.SoftmaxTransform()(tj.zeros(2))
-    tensor([0.5000, 0.5000])
-    """
-
-    bijective = False
-    event_dim = 1
-
-    def _call(self, x: Any) -> Any:
-        shifted = (x - x.max(-1, True)[0]).exp()
-        return shifted / shifted.sum(-1, True)
-
-    def _inverse(self, y: Any) -> Any:
-        return y.log()
-
-
-identity_transform = ComposeTransform([])

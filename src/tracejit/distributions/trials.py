@@ -13,16 +13,17 @@ from ..ops.functions.older import poisson
 from ..ops.functions.sampling import bernoulli
 from ..ops.functions.shaping import broadcast_shapes
 from .counts import OverCategories
-from .discrete import all_values
-from .distribution import Distribution, broadcast, divergence
+from .discrete import OfChances, all_values
+from .distribution import divergence
 from .positive import Gamma
-from .utils import logits_to_probs, probs_to_logits
 
 __all__ = ["Binomial", "Multinomial", "NegativeBinomial"]
 
 
-class _Trials(Distribution):
+class _Trials(OfChances):
     """Counts of trials that succeed with ``probs``, or sigmoid(``logits``)."""
+
+    total_count: Any
 
     def __init__(
         self,
@@ -31,17 +32,8 @@ class _Trials(Distribution):
         logits: Any = None,
         validate_args: bool | None = None,
     ) -> None:
-        if (probs is None) == (logits is None):
-            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
-        given = logits if probs is None else probs
-        given, total = broadcast(given, total_count)
-        self.total_count = total.to(given.dtype)
-        self.probs = logits_to_probs(given, is_binary=True) if probs is None else given
-        self.logits = given if probs is None else probs_to_logits(given, is_binary=True)
-        super().__init__(given.shape, (), validate_args)
-        inside = (self.probs >= 0) & (self.probs <= 1)
-        self._check("probs", self.probs, inside)
-        self._check("total_count", self.total_count, self.total_count >= 0)
+        self._take_one(probs, logits, validate_args, total_count=total_count)
+        self.total_count = self.total_count.to(self._param.dtype)
 
 
 def _choices(total: Any, value: Any) -> Any:
@@ -87,7 +79,7 @@ class Binomial(_Trials):
             raise NotImplementedError(
                 "Inhomogeneous total count not supported by `enumerate_support`."
             )
-        return all_values(self, 1 + most, self.probs.dtype, expand)
+        return all_values(self, 1 + most, self._param.dtype, expand)
 
     @property
     def mode(self) -> Any:
@@ -189,6 +181,8 @@ class Multinomial(OverCategories):
             raise NotImplementedError("inhomogeneous total_count is not supported")
         self.total_count = total_count
         super().__init__(probs, logits, validate_args)
+        if self._validate_args and total_count < 0:
+            raise ValueError(f"Expected total_count to be at least 0, but found {total_count}")
 
     @property
     def mean(self) -> Any:
@@ -205,7 +199,7 @@ class Multinomial(OverCategories):
         with no_grad():
             drawn = self._categorical.sample((self.total_count, *sample_shape))
             hot = one_hot(drawn, self._event_shape[0])
-            return hot.sum(0).to(self.probs.dtype)
+            return hot.sum(0).to(self._param.dtype)
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the probability."""

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from functools import update_wrapper
-from typing import Any, cast
+from typing import Any
 
-from ..autograd.grad_mode import enable_grad
 from ..dtypes import get_default_dtype
 from ..errors import ArgumentValueError
 from ..number_limits import finfo
 from ..ops.functions.sampling import randn
 from ..ops.functions.triangles import tril_indices
 from .distribution import broadcast
+from .lazy import lazy_property
 
 __all__ = [
     "broadcast_all",
@@ -134,28 +133,3 @@ def tril_matrix_to_vec(mat: Any, diag: int = 0) -> Any:
         raise ArgumentValueError(f"diag ({diag}) provided is outside [{-n}, {n - 1}].")
     rows, columns = tril_indices(n, n, diag)
     return mat[..., rows, columns]
-
-
-class lazy_property:  # noqa: N801  (PyTorch's spelling)
-    """A property that is computed once, when it is first asked for.
-
-    >>> class Once:
-    ...     @lazy_property
-    ...     def value(self):
-    ...         return object()
-    >>> once = Once()
-    >>> once.value is once.value
-    True
-    """
-
-    def __init__(self, wrapped: Any) -> None:
-        self.wrapped = wrapped
-        update_wrapper(cast("Any", self), wrapped)
-
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        if instance is None:
-            return self
-        with enable_grad():  # it outlives this mode
-            value = self.wrapped(instance)
-        setattr(instance, self.wrapped.__name__, value)
-        return value

@@ -13,10 +13,10 @@ def is_symmetric(x: Any) -> Any:
 
 
 def is_definite(x: Any) -> Any:
-    """Is it symmetric, with positive eigenvalues?"""
-    from ..ops.functions.linear_algebra import eigvalsh
+    """Is it symmetric, with positive eigenvalues, so that it has a lower triangular root?"""
+    from ..ops.functions.checked_systems import cholesky_ex
 
-    return is_symmetric(x) & (eigvalsh(x) > 0).all(-1)
+    return is_symmetric(x) & (cholesky_ex(x).info == 0)
 
 
 def is_semidefinite(x: Any) -> Any:

@@ -11,6 +11,7 @@ from ..nn.module import Module
 from ..tensor import Tensor
 
 Place = tuple[dict[str, Any], str]
+_MISSING: Any = object()
 
 
 def functional_call(
@@ -25,9 +26,10 @@ def functional_call(
     """``module(*args, **kwargs)`` with the given tensors in place of its parameters and buffers.
 
     Keys are dotted names; what is not given keeps its own value. A tensor given for one of several names of a shared
-    parameter counts for all of them, unless ``tie_weights`` is False. ``strict`` refuses missing keys. Raises
-    ``TypeError`` for values that are no tensors, ``KeyError`` for names the module does not have and, when ``strict``,
-    ``ValueError`` for missing ones and for different tensors given for one shared parameter.
+    parameter counts for all of them, unless ``tie_weights`` is False. Other names are attributes for the time of the
+    call. Raises ``TypeError`` for values that are no tensors, ``ValueError`` for different tensors given for one shared
+    parameter, ``AttributeError`` for modules that there are not and, when ``strict``, ``RuntimeError`` unless the names
+    are those of the module's parameters and buffers.
 
     >>> import tracejit as tj
     >>> layer = tj.nn.Linear(2, 1)
@@ -39,11 +41,17 @@ def functional_call(
     """
     given = _merged(parameter_and_buffer_dicts)
     places = _places(module)
+    attributes = [name for name in given if name not in places]
+    if strict and attributes:
+        raise RuntimeError(f"the module has no parameter or buffer {attributes[0]!r}")
     wanted = _wanted(given, places, tie_weights, strict)
     if args is None:
         args = ()
     elif not isinstance(args, tuple):
         args = (args,)
+    for name in attributes:
+        path, _, key = name.rpartition(".")
+        places[name] = (module.get_submodule(path).__dict__, key)
     with _swapped(places, wanted):
         return module(*args, **(kwargs or {}))
 
@@ -51,6 +59,10 @@ def functional_call(
 def _merged(dicts: Any) -> dict[str, Tensor]:
     """One dict of all given tensors; a name given twice is an error."""
     parts = [dicts] if isinstance(dicts, Mapping) else list(dicts)
+    if not all(isinstance(part, Mapping) for part in parts):
+        raise ArgumentValueError(
+            "Expected all elements of parameter_and_buffer_dicts to be dictionaries"
+        )
     found: dict[str, Tensor] = {}
     for part in parts:
         for name, tensor in part.items():
@@ -77,9 +89,6 @@ def _wanted(
     given: dict[str, Tensor], places: dict[str, Place], tie: bool, strict: bool
 ) -> dict[str, Tensor]:
     """What to put where, shared parameters together."""
-    unknown = [name for name in given if name not in places]
-    if unknown:
-        raise KeyError(f"the module has no parameter or buffer {unknown[0]!r}")
     groups: dict[int, list[str]] = {}
     for name, (table, key) in places.items():
         groups.setdefault(id(table[key]), []).append(name)
@@ -87,7 +96,7 @@ def _wanted(
     for names in groups.values():
         tensors = {id(given[name]): given[name] for name in names if name in given}
         if strict and not tensors:
-            raise ArgumentValueError(f"no tensor is given for {names[0]!r}")
+            raise RuntimeError(f"no tensor is given for {names[0]!r}")
         if tie and len(tensors) > 1:
             raise ArgumentValueError(f"different tensors are given for {' and '.join(names)}")
         if tie and tensors:
@@ -98,7 +107,7 @@ def _wanted(
 @contextmanager
 def _swapped(places: dict[str, Place], wanted: dict[str, Tensor]) -> Iterator[None]:
     """Other tensors in a module's tables for the time of a call; its structure counts as unchanged."""
-    before = [(*places[name], places[name][0][places[name][1]]) for name in wanted]
+    before = [(*places[name], places[name][0].get(places[name][1], _MISSING)) for name in wanted]
     for name, tensor in wanted.items():
         table, key = places[name]
         table[key] = tensor
@@ -106,7 +115,10 @@ def _swapped(places: dict[str, Place], wanted: dict[str, Tensor]) -> Iterator[No
         yield
     finally:
         for table, key, tensor in before:
-            table[key] = tensor
+            if tensor is _MISSING:
+                del table[key]
+            else:
+                table[key] = tensor
 
 
 def replace_all_batch_norm_modules_(root: Module) -> Module:

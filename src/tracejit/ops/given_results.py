@@ -33,7 +33,7 @@ _EXACT = _names(
     "bitwise_not bmm bucketize ceil cholesky_ex complex conj_physical cross cummax cummin cumprod cumsum det diag",
     "diagonal_copy diff dot eigh eigvalsh expand_copy float_power floor frac frexp gather gelu hardshrink hash_tensor",
     "heaviside histc histogram index_add index_copy index_reduce index_select inner inv_ex inverse isin isneginf",
-    "isposinf kthvalue ldl_factor ldl_factor_ex ldl_solve lerp log_softmax logcumsumexp logsigmoid lu_factor",
+    "isposinf kthvalue ldl_factor ldl_factor_ex ldl_solve lerp log_softmax logcumsumexp logsigmoid lu lu_factor",
     "lu_factor_ex lu_solve lu_unpack masked_select matmul matrix_norm matrix_power median mm mode msort multi_dot",
     "multinomial mv nan_to_num nanquantile narrow_copy neg nonzero nonzero_static norm ormqr orthogonal_factors",
     "permute_copy qr quantile renorm round scatter scatter_add scatter_reduce searchsorted sgn sign signbit",

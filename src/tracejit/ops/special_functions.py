@@ -21,6 +21,8 @@ from .table import Array, elementwise
 from .transcendental import exp, lgamma, log
 
 WIDE = (-4.0, 4.0)
+#: Means up to which Poisson variables are counted up to.
+_FEW = 50.0
 #: Enough for intervals of 2^50 counts.
 _HALVINGS = 50
 
@@ -239,7 +241,38 @@ def poisson_quantile(x: Array, y: Array) -> Array:
     n = xp(x, y)
     if n is not np:  # CuPy has the distribution, but not its inverse
         return _least_count(n, x.astype(np.float64), y.astype(np.float64)).astype(x.dtype)
-    return n.maximum(n.ceil(_by_scipy("pdtrik", x, y)), x.dtype.type(0))
+    shape, kind = np.broadcast_shapes(x.shape, y.shape), np.result_type(x, y)
+    levels, means = (np.broadcast_to(wide(a), shape) for a in (x, y))
+    few = means <= _FEW
+    if few.all():
+        return _counted_up(levels, means).astype(kind)
+    found = np.empty(shape, kind)
+    found[few] = _counted_up(levels[few], means[few])
+    found[~few] = np.maximum(np.ceil(_by_scipy("pdtrik", levels[~few], means[~few])), 0)
+    return found
+
+
+def _counted_up(x: Array, y: Array) -> Array:
+    """The smallest k whose probability together with that of all below reaches x: for small means, one k after another.
+
+    The library's function takes ten times as long. Rounded, all probabilities may add up to less than x.
+    """
+    share = np.exp(-y.astype(np.float64))
+    reached, found = share.copy(), np.where((x >= 0) & (x < 1), 0.0, np.nan)
+    for k in range(1, _most(y)):
+        above = x > reached
+        if not above.any():
+            break
+        found += above
+        share *= y / k
+        reached += share
+    return found
+
+
+def _most(y: Array) -> int:
+    """More than any quantile of Poisson variables of these means below one."""
+    most = float(y.max(initial=0.0))
+    return int(most + 12 * math.sqrt(most) + 60)
 
 
 def _least_count(n: Any, x: Array, y: Array) -> Array:

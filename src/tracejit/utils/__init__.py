@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from . import benchmark, checkpoint, data
+from . import benchmark, checkpoint, data, dlpack
 
-__all__ = ["benchmark", "checkpoint", "data"]
+__all__ = ["benchmark", "checkpoint", "data", "dlpack"]

@@ -8,7 +8,7 @@ tensors, ``original0``, ``original1``, ...
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from ...autograd.grad_mode import no_grad
@@ -60,10 +60,15 @@ class ParametrizationList(ModuleList):
     ) -> None:
         super().__init__(modules)
         self.unsafe = unsafe
-        start = _inverse(modules, original)
+        start = _start(modules, original)
         self.is_tensor = isinstance(start, Tensor)
-        parts = [start] if self.is_tensor else list(start)
+        parts = _parts(start)
         self.ntensors = len(parts)
+        if self.is_tensor and start.dtype is not original.dtype:
+            raise ValueError(
+                "When `right_inverse` outputs one tensor, it may not change the dtype: "
+                f"{original.dtype} became {start.dtype}"
+            )
         for name, part in zip(self._names(), parts, strict=True):
             self._keep(name, part, original)
         if not unsafe:
@@ -100,12 +105,29 @@ class ParametrizationList(ModuleList):
             )
 
     def right_inverse(self, value: Tensor) -> None:
-        """Set what is learned so that the computed tensor becomes ``value``."""
+        """Set what is learned so that the computed tensor becomes ``value``.
+
+        Raises ``RuntimeError`` where one has no ``right_inverse``, ``ValueError`` for other tensors than are learned.
+        """
         with no_grad():
-            start = _inverse(list(self), value)
-            parts = [start] if self.is_tensor else list(start)
-            for name, part in zip(self._names(), parts, strict=True):
-                getattr(self, name).copy_(part)
+            for module in reversed(list(self)):
+                if not hasattr(module, "right_inverse"):
+                    raise RuntimeError(
+                        f"parametrization {type(module).__name__} does not implement right_inverse."
+                    )
+                value = module.right_inverse(value)
+            parts = _parts(value)
+            learned = [getattr(self, name) for name in self._names()]
+            if [x.dtype for x in learned] != [getattr(part, "dtype", None) for part in parts]:
+                raise ValueError(
+                    f"'right_inverse' gave {[getattr(p, 'spec', p) for p in parts]} where "
+                    f"{[x.spec for x in learned]} are learned"
+                )
+            for kept, part in zip(learned, parts, strict=True):
+                if kept.shape == part.shape:
+                    kept.copy_(part)
+                else:
+                    kept.data = part.clone()
 
     def forward(self) -> Any:
         """The computed tensor."""
@@ -115,13 +137,23 @@ class ParametrizationList(ModuleList):
         return found
 
 
-def _inverse(modules: Sequence[Any], value: Any) -> Any:
+def _start(modules: Sequence[Any], value: Any) -> Any:
     """Where to start from so that the modules lead to ``value``, as far as they can say."""
     with no_grad():
         for module in reversed(modules):
             if hasattr(module, "right_inverse"):
-                value = module.right_inverse(value)
+                with suppress(NotImplementedError):
+                    value = module.right_inverse(value)
     return value
+
+
+def _parts(start: Any) -> list[Any]:
+    """The tensors of a start; ``ValueError`` for what is no tensor, or sequence of them."""
+    if not isinstance(start, (Tensor, list, tuple)):
+        raise ValueError(
+            f"'right_inverse' must return a Tensor or a sequence of tensors, got {type(start).__name__}"
+        )
+    return [start] if isinstance(start, Tensor) else list(start)
 
 
 def _property(name: str) -> property:
@@ -148,12 +180,31 @@ def own_class(module: Module, label: str, **members: Any) -> type[Module]:
     return cls
 
 
+def _check_on_top(value: Tensor, parametrization: Any) -> None:
+    """``ValueError`` unless a further parametrization and its inverse keep shape and dtype of what is there.
+
+    What is learned stays as it is: the new value is the parametrization of the old one, as in PyTorch.
+    """
+    with no_grad():
+        new = parametrization(value)
+        for found in (new, _start([parametrization], new)):
+            if not isinstance(found, Tensor):
+                raise ValueError(
+                    f"A parametrization and its right_inverse must return a tensor. Got {type(found).__name__}."
+                )
+            if found.spec != value.spec:
+                raise ValueError(
+                    "Registering a parametrization may not change the shape or the dtype of the tensor, unless the "
+                    f"`unsafe` flag is enabled: {value.spec} became {found.spec}"
+                )
+
+
 def register_parametrization(
     module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
 ) -> Module:
     """Make ``module.tensor_name`` the result of ``parametrization(original)``; further ones are applied on top.
 
-    ``parametrization.right_inverse``, if there is one, says where to start so that the value stays what it is. Raises
+    The first one's ``right_inverse``, if there is one, says where to start so that the value stays what it is. Raises
     ``ValueError`` for a name that is neither parameter nor buffer and, unless ``unsafe``, when shape or dtype change.
 
     >>> import tracejit as tj
@@ -169,16 +220,9 @@ def register_parametrization(
     if is_parametrized(module, tensor_name):
         found: Any = module.parametrizations[tensor_name]
         if not unsafe:
-            value = getattr(module, tensor_name)
-            new = parametrization(value)
-            if new.spec != value.spec:
-                raise ValueError(
-                    "Registering a parametrization may not change the shape or the dtype of the tensor, unless the "
-                    f"`unsafe` flag is enabled: {value.spec} became {new.spec}"
-                )
-            if hasattr(parametrization, "right_inverse"):
-                found.right_inverse(parametrization.right_inverse(value))
+            _check_on_top(getattr(module, tensor_name), parametrization)
         found.append(parametrization)
+        found.unsafe |= unsafe
         return module
     original = module._parameters.get(tensor_name, module._buffers.get(tensor_name))
     if original is None:

@@ -251,6 +251,8 @@ def pad_sequence(
     if padding_side not in ("right", "left"):
         raise RuntimeError("padding_side should be either 'right' or 'left'")
     given = list(sequences)
+    if not given:
+        raise RuntimeError("received an empty list of sequences")
     longest = max(x.shape[0] for x in given)
     rows = []
     for x in given:

@@ -18,6 +18,7 @@ from .common import (
     as_type,
     check_tensor,
     dim_of,
+    refuse_bool,
     refuse_overflow,
     require_float,
     shape_of,
@@ -328,7 +329,9 @@ def threshold(input: Tensor, threshold: Number, value: Number, inplace: bool = F
     >>> tj.threshold(tj.tensor([0.5, 2.0]), 1.0, -1.0)
     tensor([-1.,  2.])
     """
+    refuse_bool("threshold_cpu", input.dtype)
     if input.dtype.category == "int":
+        refuse_overflow(input.dtype, threshold, value)
         threshold, value = int(threshold), int(value)
     return _finish(input, e.chosen(c.logical_not(c.le(input, threshold)), input, value), inplace)
 

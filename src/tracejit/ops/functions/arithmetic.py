@@ -42,6 +42,10 @@ def _with_scaled(op: Any, input: Tensor, other: Tensor | Number, alpha: Number) 
         raise RuntimeError(
             "For integral input tensors, argument alpha must not be a floating point number."
         )
+    if isinstance(alpha, complex) and not dtype.is_complex:
+        raise RuntimeError(
+            "For non-complex input tensors, argument alpha must not be a complex number."
+        )
     refuse_overflow(dtype, alpha)
     if not is_tensor(other):
         scaled = other * alpha

@@ -226,6 +226,12 @@ def require_float(name: str, x: Tensor) -> None:
         raise UnsupportedDtypeError(f'"{name}" not implemented for {x.spec.dtype.title!r}')
 
 
+def refuse_bool(name: str, dtype: DType) -> None:
+    """Raise ``RuntimeError`` where the dtype is that of bools."""
+    if dtype is dtypes.bool_:
+        raise UnsupportedDtypeError(f"\"{name}\" not implemented for 'Bool'")
+
+
 def own(x: Tensor) -> Tensor:
     """``x``, or a copy where it is a view: moved and repeated elements may happen to lie where they were."""
     return clone(x) if getattr(x, "_base", None) is not None else x

@@ -18,7 +18,7 @@ from .. import reduction as r
 from .. import source as s
 from ..promotion import UnsupportedDtypeError
 from ..table import function
-from .common import Number, Tensor, as_type, constant, is_tensor, shape_of, upcast
+from .common import Number, Tensor, as_type, constant, is_tensor, require_float, shape_of, upcast
 from .value_checks import hold_everywhere
 
 
@@ -207,6 +207,7 @@ def histc(input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0) -> T
     """
     if bins <= 0:
         raise RuntimeError(f"tracejit.histc: bins must be > 0, but got {bins}")
+    require_float("histogram_cpu", input)
     _refuse_range("histc", min, max)
     x = upcast(m.reshape(input, shape=(input.spec.numel,)))
     low, high = (constant(v, x.spec.dtype) for v in (min, max))

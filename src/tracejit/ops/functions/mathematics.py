@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ...dtypes import DType, bool_
-from ...errors import DtypeError
+from ...errors import ArgumentError, DtypeError
 from .. import comparison as c
 from .. import elementwise as e
 from .. import entropies
@@ -22,6 +22,7 @@ from .common import (
     check_tensor,
     is_tensor,
     promoted,
+    refuse_bool,
     refuse_overflow,
     require_float,
     upcast,
@@ -110,8 +111,7 @@ def addcmul(
     check_tensor("addcmul", tensor1, "tensor1", 2)
     check_tensor("addcmul", tensor2, "tensor2", 3)
     (base, first, second), dtype = _in_one_dtype(input, tensor1, tensor2)
-    if dtype is bool_:
-        raise UnsupportedDtypeError("\"addcmul_cpu_out\" not implemented for 'Bool'")
+    refuse_bool("addcmul_cpu_out", dtype)
     factor = _factor(value, dtype)
     scaled = first if factor == 1 else e.mul(first, factor)
     return _narrowed(e.add(base, e.mul(scaled, second)), dtype)
@@ -156,6 +156,8 @@ def nan_to_num(
     tensor([0., 9., 1.])
     """
     dtype = input.spec.dtype
+    if isinstance(nan, complex):
+        raise ArgumentError("nan_to_num(): argument 'nan' (position 2) must be float, not complex")
     if dtype.is_complex:
         return complex_of_parts(nan_to_num(parts_of_complex(input), nan, posinf, neginf))
     if not dtype.is_floating_point:

@@ -15,7 +15,17 @@ from .. import transcendental as t
 from ..contraction import transposed
 from ..special_functions import poisson_quantile
 from ..table import FUNCTIONS, METHODS, function
-from .common import Number, Tensor, as_type, check_tensor, dim_of, is_tensor, place_of, shape_of
+from .common import (
+    Number,
+    Tensor,
+    as_type,
+    check_tensor,
+    dim_of,
+    is_tensor,
+    place_of,
+    shape_of,
+    with_zero_gradient,
+)
 from .factories import made
 from .linear_algebra import svd as linalg_svd
 from .matrix_norms import vander as powers
@@ -232,7 +242,7 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
     noise = draw_uniform(shape_of(input), dtypes.float64, generator, input)
     rates = as_type(e.detach_copy(input), dtypes.float64)
     drawn = e.where(c.gt(rates, 0.0), poisson_quantile(noise, e.maximum(rates, 1e-300)), 0.0)
-    return as_type(drawn, input.dtype)
+    return with_zero_gradient(as_type(drawn, input.dtype), input)
 
 
 @function(method=False)

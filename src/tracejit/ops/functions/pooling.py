@@ -11,12 +11,11 @@ from .. import elementwise as e
 from .. import movement as m
 from .. import source as s
 from ..precision import full_precision
-from ..promotion import UnsupportedDtypeError
 from ..shapes import numel
 from ..table import function
 from ..windows import Windows
 from .arithmetic import div
-from .common import Number, Tensor, as_type, shape_of, upcast
+from .common import Number, Tensor, as_type, refuse_bool, shape_of, upcast
 from .pooling_windows import largest_and_numbers, largest_of, positions_of, sums_of, windows_of
 from .spatial import Shape, Sizes, batched, per_dim, unbatched
 
@@ -42,8 +41,7 @@ def _max_pool(
 ) -> Any:
     name = f"max_pool{rank}d"
     x, added = batched(name, input, rank)
-    if x.dtype is dtypes.bool_:
-        raise UnsupportedDtypeError(f"\"{name}\" not implemented for 'Bool'")
+    refuse_bool(name, x.dtype)
     check_not_empty(name, x)
     size = shape_of(x)[2:]
     windows = windows_of(name, size, kernel_size, stride, padding, dilation, ceil_mode)

@@ -13,7 +13,6 @@ from .. import indexing as ix
 from .. import movement as m
 from .. import shapes
 from .. import source as s
-from ..promotion import UnsupportedDtypeError
 from ..table import function
 from .common import (
     Number,
@@ -22,6 +21,7 @@ from .common import (
     check_tensor,
     dim_of,
     is_tensor,
+    refuse_bool,
     refuse_filling,
     shape_of,
     with_zero_gradient,
@@ -370,8 +370,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
         )
     if input.dtype is not other.dtype:
         raise DtypeError(f"expected scalar type {input.dtype.title} but found {other.dtype.title}")
-    if input.dtype is dtypes.bool_:
-        raise UnsupportedDtypeError("\"cross\" not implemented for 'Bool'")
+    refuse_bool("cross", input.dtype)
     common = shapes.broadcast("cross", [sizes, others])
     a, b = (m.expand(x, shape=common) for x in (input, other))
 

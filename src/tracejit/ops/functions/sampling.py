@@ -259,7 +259,7 @@ def normal(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Normal numbers of given means and standard deviations (tensors, or numbers with ``size``).
+    """Normal numbers of given means and standard deviations (tensors, or numbers with ``size``). Gradients are zero.
 
     Raises ``RuntimeError`` for a negative standard deviation.
 
@@ -275,7 +275,10 @@ def normal(
     # Without tensors and a device on the host: PyTorch's does not ask for the device of new tensors.
     place = "cpu" if device is None else device
     near = next((x for x in (mean, std) if is_tensor(x) and shape_of(x)), place)
-    drawn = e.add(e.mul(draw_normal(shape, kind, generator, near), std), mean)
+    noise = draw_normal(shape, kind, generator, near)
+    spread, middle = (e.detach_copy(x) if is_tensor(x) else x for x in (std, mean))
+    drawn = e.add(e.mul(noise, spread), middle)
+    drawn = with_zero_gradient(with_zero_gradient(drawn, mean), std)
     return drawn.requires_grad_(True) if requires_grad else drawn
 
 

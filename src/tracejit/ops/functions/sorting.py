@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ... import dtypes
-from ...errors import DimensionError
+from ...errors import DimensionError, ShapeError
 from .. import elementwise as e
 from .. import indexing as ix
 from .. import movement as m
 from .. import ordering as o
 from ..table import function
 from . import return_types as types
-from .common import Number, Tensor, as_type, constant, dim_of, is_tensor, shape_of
+from .common import Number, Tensor, as_type, constant, dim_of, is_tensor, refuse_bool, shape_of
 from .return_types import Found, ValuesAndIndices
 
 
@@ -67,6 +69,7 @@ def topk(
     >>> tj.topk(tj.tensor([1, 5, 3]), 2).values
     tensor([5, 3])
     """
+    refuse_bool("topk", input.dtype)
     d = dim_of(dim, input)
     extent = shape_of(input)[d] if input.ndim else 1
     if not 0 <= k <= extent:
@@ -89,6 +92,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Val
     values=tensor(3),
     indices=tensor(2))
     """
+    refuse_bool("kthvalue_cpu", input.dtype)
     d = dim_of(dim, input)
     extent = shape_of(input)[d] if input.ndim else 1
     if not extent:
@@ -127,12 +131,38 @@ def searchsorted(
     >>> tj.searchsorted(tj.tensor([1, 3, 5]), tj.tensor([3, 4]))
     tensor([1, 2])
     """
+    _check_search(sorted_sequence, input, right, side, sorter)
     right = right or side == "right"
     if sorter is not None:
         sorted_sequence = ix.gather(sorted_sequence, sorter, dim=sorted_sequence.ndim - 1)
     values = input if is_tensor(input) else constant(input, sorted_sequence.dtype)
     found = o.search_sorted(sorted_sequence, values, right=right)
     return as_type(found, dtypes.int32) if out_int32 else found
+
+
+def _check_search(
+    boundaries: Tensor, input: Any, right: bool, side: str | None, sorter: Tensor | None
+) -> None:
+    """Raise ``RuntimeError`` for sides and shapes that do not fit."""
+    if side not in (None, "left", "right"):
+        raise RuntimeError(f"searchsorted(): side can only be 'left' or 'right' but got {side}")
+    if right and side == "left":
+        raise RuntimeError(
+            "searchsorted(): side and right can't be set to opposites, got side of left while right was True"
+        )
+    if not boundaries.ndim:
+        raise RuntimeError("searchsorted(): boundaries tensor should have positive dimension")
+    shape = shape_of(boundaries)
+    if len(shape) > 1 and is_tensor(input) and shape_of(input)[:-1] != shape[:-1]:
+        raise ShapeError(
+            "searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "
+            f"tensor and input value tensor must match, but got {list(shape)} and {list(shape_of(input))}"
+        )
+    if sorter is not None and shape_of(sorter) != shape:
+        raise ShapeError(
+            f"searchsorted(): boundary and sorter must have the same size, but got {list(shape)} and "
+            f"{list(shape_of(sorter))}"
+        )
 
 
 @function(method=False)

@@ -23,6 +23,7 @@ from .common import (
     constant,
     dim_of,
     is_tensor,
+    refuse_bool,
     require_float,
     shape_of,
 )
@@ -182,12 +183,14 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     >>> tj.median(tj.tensor([3, 1, 2, 9]))
     tensor(2)
     """
+    refuse_bool("median_cpu", input.dtype)
     if dim is None:
         flat = m.reshape(input, shape=(input.spec.numel,))
         if not input.spec.numel:
             return constant(float("nan"), input.dtype)
         return _of_equals(flat, _middle(types.median, flat, 0, False).values)
     if not input.ndim:
+        dim_of(dim, input)
         return types.median(e.clone(input), o.argsort(input, dim=0, descending=False))
     return _middle(types.median, input, dim_of(dim, input), keepdim)
 
@@ -200,6 +203,7 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
     >>> tj.nanmedian(tj.tensor([3.0, float("nan"), 1.0, 2.0]))
     tensor(2.)
     """
+    refuse_bool("median_cpu", input.dtype)
     if dim is None:
         if not input.spec.numel:
             return median(input)
@@ -350,16 +354,21 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesAndIndice
     d = dim_of(dim, input)
     order = o.argsort(input, dim=d, descending=False)
     values = ix.gather(input, order, dim=d)
-    last = input.ndim
-    same = c.eq(m.unsqueeze(values, dims=(last,)), m.unsqueeze(_moved(values, d), dims=(d,)))
-    counts = r.sum(same, dims=(last,), keepdim=False)
-    best = r.argmax(counts, dims=(d,), keepdim=True)
+    best = r.argmax(_run_lengths(values, d), dims=(d,), keepdim=True)
     first = ix.gather(values, best, dim=d)
     hits = as_type(c.eq(input, first), dtypes.int64)
     index = r.argmax(o.cumsum(hits, dim=d), dims=(d,), keepdim=True)
     return at_positions(types.mode, input, index, d, keepdim)
 
 
-def _moved(x: Tensor, d: int) -> Tensor:
-    """Dimension ``d`` as the last one."""
-    return m.permute(x, dims=(*(i for i in range(x.ndim) if i != d), d))
+def _run_lengths(values: Tensor, d: int) -> Tensor:
+    """How many equal elements in a row end at each position along ``d``."""
+    from .triangles import positions
+
+    count = shape_of(values)[d]
+    along = m.reshape(positions(count, 0), shape=(count, *(1 for _ in range(d + 1, values.ndim))))
+    later = slice_along(along, 0, 1, count - 1)
+    before, after = (slice_along(values, d, start, count - 1) for start in (0, 1))
+    starts = e.where(c.ne(before, after), later, 0)
+    none = constant(0, dtypes.int64, (*shape_of(values)[:d], 1, *shape_of(values)[d + 1 :]))
+    return e.sub(along, cummax(cat([none, starts], d), d).values)
