@@ -8,7 +8,7 @@ graph is a chain, no queue either.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,8 @@ from ..mirrored import Mirrored
 from ..modes import MODES
 from ..ops.elementwise import add
 from .accumulation import arrive
+from .hook_calls import replaced, run_posthooks, run_prehooks
+from .joint import visit_split, watched_outputs
 from .node import AccumulateGrad, Edge, Node
 from .turns import Turns, is_watched
 
@@ -217,53 +219,69 @@ class _Walk:
         if type(node) is AccumulateGrad:
             self.end(node, grads)
             return ()
-        if node.hooked:
-            self.run_tensor_hooks(node, grads)
-        if self.capture is not None:
-            self.take(node, grads)
+        acting = node
+        if node.hooked or self.capture is not None:
+            acting = self.look(node, grads)
         useful = self.useful
         if useful is not None and not self.accumulates and not _leads_on(node, useful):
             # What was asked for is here, and nothing further down.
             return [None] * len(node.edges)
         if node.prehooks:
-            grads = _run_prehooks(node, grads)
+            grads = run_prehooks(node, grads)
         if useful is not None and node.partial:
-            return self.visit_part(node, grads, useful)
-        anomaly = MODES.anomaly
-        results = node.apply(grads) if anomaly is None else anomaly.apply(node, grads)
+            return self.visit_part(node, acting, grads, useful)
+        results = _applied(node, acting, grads)
         if len(results) != len(node.edges):
             raise AutogradError(
                 f"{node.name()} returned an incorrect number of gradients "
                 f"(expected {len(node.edges)}, got {len(results)})"
             )
         if node.hooks:
-            results = _run_posthooks(node, results, grads)
+            results = run_posthooks(node, results, grads)
         if not self.retain_graph:
             node.release()
         return results
 
     def visit_part(
-        self, node: Node, grads: Gradients, useful: set[Node]
+        self, node: Node, acting: Any, grads: Gradients, useful: set[Node]
     ) -> Sequence[Tensor | None]:
         """Run a node that stands for many: only what is asked for counts."""
         wanted = [e is not None and e[0] in useful for e in node.edges]
-        anomaly = MODES.anomaly
-        results = node.apply_part(grads, wanted) if anomaly is None else anomaly.apply(node, grads)
+        results = _applied(node, acting, grads, wanted)
         if node.hooks:
-            results = _run_posthooks(node, results, grads)
+            results = run_posthooks(node, results, grads)
         if not self.retain_graph:
             node.release_part(grads, wanted)
         return results
 
-    def run_tensor_hooks(self, node: Node, grads: Gradients) -> None:
+    def look(self, node: Node, grads: Gradients) -> Any:
+        """Show the gradients of a node's outputs to whoever watches; what passes them on: the node, or its pieces."""
+        split = None
+        if node.joint:
+            split = node.split(watched_outputs(node, self.capture), grads)
+        if split is not None:
+            visit_split(self, node, grads, split)
+        elif node.hooked:
+            self.run_tensor_hooks(node, grads)
+        if self.capture is not None:
+            self.take(node, grads)
+        return node if split is None else split
+
+    def run_tensor_hooks(
+        self, node: Node, grads: Gradients, only: Container[int] | None = None
+    ) -> None:
         """Hooks see, and may replace, the gradients of a node's outputs; ``retain_grad`` sees what they leave."""
         for number, hooks in (node.tensor_hooks or {}).items():
+            if only is not None and number not in only:
+                continue
             for hook in tuple(hooks.values()):
                 present = grads[number]
                 if present is not None:
-                    grads[number] = _replaced(present, hook(present), hook)
+                    grads[number] = replaced(present, hook(present), hook)
         for number, reference in (node.retained or {}).items():
             tensor, present = reference(), grads[number]
+            if only is not None and number not in only:
+                continue
             if tensor is not None and present is not None:
                 if present._requires_grad and not self.create_graph:
                     present = present.detach()
@@ -287,14 +305,14 @@ class _Walk:
         for hook in tuple((leaf._hooks or {}).values()):
             present = grads[0]
             if present is not None:
-                grads[0] = _replaced(present, hook(present), hook)
+                grads[0] = replaced(present, hook(present), hook)
         if grads[0] is None:
             return
         if self.capture is not None:
             self.take(node, grads)
         if self.adds_to(node):
             if node.prehooks:
-                grads = _run_prehooks(node, grads)
+                grads = run_prehooks(node, grads)
             if node.hooks:
                 self.end_watched(node, grads)
                 return
@@ -311,50 +329,21 @@ class _Walk:
             hook((), (leaf._grad if shown is None else shown,))
 
 
-def _replaced(present: Tensor, changed: Any, hook: Any) -> Tensor:
-    """What a tensor hook makes of a gradient, checked."""
-    if changed is None:
-        return present
-    name = getattr(hook, "__name__", type(hook).__name__)
-    if not hasattr(changed, "_edge"):
-        raise AutogradError(
-            f"hook '{name}' has returned a {type(changed).__name__} instead of a Tensor"
-        )
-    if changed.spec.shape != present.spec.shape:
-        raise AutogradError(f"hook '{name}' has changed the size of value")
-    if changed.dtype is not present.dtype:
-        raise AutogradError(f"hook '{name}' has changed the type of value")
-    result: Tensor = changed
-    return result
+def _applied(
+    node: Node, acting: Any, grads: Gradients, wanted: Sequence[bool] | None = None
+) -> Sequence[Tensor | None]:
+    """The gradients of a node's inputs; ``acting`` is the node, or what stands for it in this pass."""
+    if MODES.anomaly is not None and acting is node:
+        found: Sequence[Tensor | None] = MODES.anomaly.apply(node, grads)
+    elif wanted is not None:
+        found = acting.apply_part(grads, wanted)
+    else:
+        found = acting.apply(grads)
+    return found
 
 
 def _leads_on(node: Node, useful: set[Node]) -> bool:
     return any(edge is not None and edge[0] in useful for edge in node.edges)
-
-
-def _run_prehooks(node: Node, grads: Gradients) -> Gradients:
-    for hook in tuple((node.prehooks or {}).values()):
-        changed = hook(tuple(grads))
-        if changed is not None:
-            grads = [changed] if hasattr(changed, "_edge") else list(changed)
-    return grads
-
-
-def _run_posthooks(
-    node: Node, results: Sequence[Tensor | None], grads: Gradients
-) -> Sequence[Tensor | None]:
-    for hook in tuple((node.hooks or {}).values()):
-        changed = hook(tuple(results), tuple(grads))
-        if changed is not None:
-            count = len(results)
-            results = (changed,) if hasattr(changed, "_edge") else tuple(changed)
-            if len(results) != count:
-                name = getattr(hook, "__name__", type(hook).__name__)
-                raise AutogradError(
-                    f"hook '{name}' has returned an incorrect number of values (got {len(results)}, "
-                    f"but expected {count})"
-                )
-    return results
 
 
 def _leading_to(roots: Sequence[Node], targets: set[Node], upwards: bool = True) -> set[Node]:

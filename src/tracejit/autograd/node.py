@@ -17,6 +17,7 @@ from .handle import RemovableHandle
 if TYPE_CHECKING:
     from ..tensor import Tensor
     from ..types import TensorType
+    from .joint import Split
     from .op_node import Steps
 
 __all__ = ["FREED", "AccumulateGrad", "Edge", "Node"]
@@ -53,6 +54,7 @@ class Node:
         None  # output number -> tensor that keeps .grad
     )
     silent: frozenset[int] = frozenset()  # edges along which it is known to pass nothing on
+    joint = False  # may some of its outputs have been computed from others?
     partial = False  # does it free only what lies between the results and inputs of a pass?
     label: str | None = None  # the name a composite function gives its last node
     _metadata: dict[str, Any] | None = None
@@ -120,6 +122,11 @@ class Node:
         """Like ``apply``, for a ``partial`` node of which only some gradients are ``wanted``."""
         del wanted
         return self.apply(grads)
+
+    def split(self, watched: Sequence[int], grads: Sequence[Tensor | None]) -> Split | None:
+        """A pass in pieces, for a ``joint`` node, where gradients come to ``watched`` outputs by way of others."""
+        del watched, grads
+        return None
 
     def release_part(self, grads: Sequence[Tensor | None], wanted: Sequence[bool]) -> None:
         """Drop what a pass with these gradients came by."""

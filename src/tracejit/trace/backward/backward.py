@@ -153,6 +153,7 @@ class Backward:
     reread: tuple[Value, ...]  # inputs that only differentiating again reads
     decisions: list[Decision]
     plans: dict[Any, BackwardPlan]
+    visible: Graph  # the results from the inputs
     device: int = -1
     capture: bool = False
     present: Mapping[int, int] = field(default_factory=dict)  # told sizes for which it was made
@@ -356,6 +357,7 @@ def make_backward(
         tuple(v for v in _reread(graph, gradient) if v not in checked),
         decisions,
         {},
+        visible,
     )
 
 

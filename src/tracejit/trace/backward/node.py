@@ -32,6 +32,7 @@ from .backward import (
 from .freeing import History, Part, Parts
 from .leaf_pass import MOST_PASSES, LeafPass, leaf_pass, run_for_leaves, run_into_leaves
 from .refused import run_or_interpret
+from .watched import Joint, SplitPass
 
 #: Ends the error of a pass that would have to read it as it is now.
 STALE = "Compiled code reads it when the function is called: change it before the call, or after the backward pass."
@@ -102,6 +103,11 @@ class Site:
         bits = {part: 1 << i for i, part in enumerate(self.tape.parts)}
         return sum(bits[part] for part in set(parts))
 
+    @cached_property
+    def joint(self) -> Joint:
+        """Which outputs were computed from others."""
+        return Joint(self.backward)
+
     def led_to(
         self, grads: Sequence[Any], gradients: Sequence[Tensor | None]
     ) -> Sequence[Tensor | None]:
@@ -144,6 +150,7 @@ class CompiledBackward(LateNode):
 
     only_reads = True
     partial = True
+    joint = True
     gone = 0  # the bits of the parts that were freed
     ends_in_leaves = True
     passed: int | None = None  # those that the last pass came by, where not all
@@ -221,19 +228,11 @@ class CompiledBackward(LateNode):
     ) -> Sequence[Tensor | None]:
         """Gradients of the inputs from those of the outputs, by kernels or, to be differentiated again, op by op."""
         site = self.site
-        if site.later:
-            site.check_state()
-        if self.inputs is None or self.gone:
-            self.check_kept(site.visited(grads, wanted))
-        if REPLACED[0] != self.made_at:
-            self.check_memory()
+        self.check(grads, wanted)
         seeds = [grads[i] for i in site.seeds]
         device = site.backward.plan.device
         if device >= 0:
             seeds = [None if g is None else on_device(g, device) for g in seeds]
-        changed = [i for i, (now, then) in enumerate(self.versions) if now.value != then]
-        if changed:
-            self.check_changed(changed, grads, wanted)
         if self.passed is not None:
             self.passed = None
         if self.inputs is None:
@@ -250,6 +249,29 @@ class CompiledBackward(LateNode):
                 return gradients
         self.passed = site.visited(grads, wanted)
         return site.led_to(grads, gradients)
+
+    def check(self, grads: Sequence[Tensor | None], wanted: Sequence[bool] | None) -> None:
+        """Refuse a pass for which something is gone, or is not any more what it was at the call."""
+        site = self.site
+        if site.later:
+            site.check_state()
+        if self.inputs is None or self.gone:
+            self.check_kept(site.visited(grads, wanted))
+        if REPLACED[0] != self.made_at:
+            self.check_memory()
+        changed = [i for i, (now, then) in enumerate(self.versions) if now.value != then]
+        if changed:
+            self.check_changed(changed, grads, wanted)
+
+    def split(self, watched: Sequence[int], grads: Sequence[Tensor | None]) -> SplitPass | None:
+        """A pass in pieces, where gradients come to ``watched`` results by way of others."""
+        joint = self.site.joint
+        if not joint.flows(watched, grads):
+            return None
+        self.check(grads, None)
+        if self.inputs is None:
+            return None  # nothing that was freed is needed
+        return SplitPass(self, joint.cut(watched), grads)
 
     def into_leaves(self, output: Tensor, steps: Steps | None = None) -> bool:
         """Run the pass from ``output`` and put the gradients into leaves; False where that takes a walk."""
@@ -374,21 +396,3 @@ class CompiledBackward(LateNode):
             f"{expected} instead (saved by {self.name()}).",
             "Hint: clone() the tensor before changing it, or use the out-of-place operation.",
         )
-
-
-def as_before(tensor: Tensor) -> Tensor:
-    """A copy of a tensor that the call is about to write to: the same values, the same place in the autograd graph."""
-    return _continuing(Tensor._wrap(tensor.array.copy(order="K")), tensor)
-
-
-def left_behind(tensor: Tensor) -> Tensor:
-    """What stands for a tensor that the call is about to give other memory: on the old one, in the same place."""
-    return _continuing(tensor._alias(), tensor)
-
-
-def _continuing(copy: Tensor, tensor: Tensor) -> Tensor:
-    edge = tensor._edge()
-    if edge is not None:
-        copy._requires_grad = True
-        copy._grad_fn, copy._output_nr = edge
-    return copy

@@ -16,7 +16,7 @@ from ...autograd.late import end_of
 from ...cuda.arrays import write_into
 from ...runtime.callbacks import pointer_of
 from ...tensor import Tensor
-from ..backward.node import as_before, left_behind
+from ..backward.continuing import as_before, left_behind
 from ..recording.inputs import Source
 from ..recording.recording import writes_once_moved
 from ..tree.segments import Runner

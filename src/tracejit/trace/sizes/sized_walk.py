@@ -20,8 +20,8 @@ from ...sizes import Decided
 from ...tensor import Tensor
 from ...types import TensorType
 from ..backward.backward import BoundBackward
+from ..backward.continuing import as_before
 from ..backward.freeing import History
-from ..backward.node import as_before
 from ..numbers.numbers import ANY, Number
 from ..replay.ending import Ending
 from ..signature import SizeLeaf

@@ -15,7 +15,8 @@ from ...errors import DeviceError
 from ...ir.graph import Value
 from ...runtime.callbacks import KernelFailure
 from ...tensor import Tensor
-from ..backward.node import CompiledBackward, as_before, left_behind
+from ..backward.continuing import as_before, left_behind
+from ..backward.node import CompiledBackward
 from ..numbers.numbers import ANY, LATE, Number, NumberGuard, cell_maker, item_of, outcome_key
 from ..recording.results import result_of
 from ..replay.ending import Ending, NotReplayable, Parted, Refused

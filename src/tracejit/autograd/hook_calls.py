@@ -1,0 +1,58 @@
+"""Calling hooks of nodes and tensors, and what they may return."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..errors import AutogradError
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+    from .node import Node
+
+Gradients = list["Tensor | None"]
+
+
+def replaced(present: Tensor, changed: Any, hook: Any) -> Tensor:
+    """What a tensor hook makes of a gradient, checked."""
+    if changed is None:
+        return present
+    name = getattr(hook, "__name__", type(hook).__name__)
+    if not hasattr(changed, "_edge"):
+        raise AutogradError(
+            f"hook '{name}' has returned a {type(changed).__name__} instead of a Tensor"
+        )
+    if changed.spec.shape != present.spec.shape:
+        raise AutogradError(f"hook '{name}' has changed the size of value")
+    if changed.dtype is not present.dtype:
+        raise AutogradError(f"hook '{name}' has changed the type of value")
+    result: Tensor = changed
+    return result
+
+
+def run_prehooks(node: Node, grads: Gradients) -> Gradients:
+    """The gradients of a node's outputs after its prehooks."""
+    for hook in tuple((node.prehooks or {}).values()):
+        changed = hook(tuple(grads))
+        if changed is not None:
+            grads = [changed] if hasattr(changed, "_edge") else list(changed)
+    return grads
+
+
+def run_posthooks(
+    node: Node, results: Sequence[Tensor | None], grads: Gradients
+) -> Sequence[Tensor | None]:
+    """The gradients of a node's inputs after its hooks."""
+    for hook in tuple((node.hooks or {}).values()):
+        changed = hook(tuple(results), tuple(grads))
+        if changed is not None:
+            count = len(results)
+            results = (changed,) if hasattr(changed, "_edge") else tuple(changed)
+            if len(results) != count:
+                name = getattr(hook, "__name__", type(hook).__name__)
+                raise AutogradError(
+                    f"hook '{name}' has returned an incorrect number of values (got {len(results)}, "
+                    f"but expected {count})"
+                )
+    return results
