@@ -319,6 +319,43 @@ def test_gradients_are_recorded_as_ever() -> None:
     assert count(compiled) > 0
 
 
+def test_questions_for_identities_are_heard() -> None:
+    first, other, w = few()
+    known = id(first)
+
+    def function(x, w):
+        for _ in range(20):
+            w = w * 0.5 + x
+        return w * (2 if id(x) == known else 3)
+
+    compiled = tj.compile(function)
+    for x in (first, other, first, other):
+        np.testing.assert_allclose(compiled(x, w), function(x, w), rtol=1e-6)
+    assert count(compiled) > 0
+
+
+def test_numbers_that_vary_are_heard() -> None:
+    x, w, _ = few()
+    ends = []
+    for wrap in (lambda f: f, tj.compile):
+        weight = tj.ones(5, requires_grad=True)
+        optimizer = tj.optim.SGD([weight], lr=0.8)
+        plan = tj.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+
+        def step(x, w, optimizer=optimizer, plan=plan):
+            for _ in range(9):
+                w = w * 0.5 + x
+            plan.step()
+            for _ in range(9):
+                w = w * 0.5 + x
+            return w * (2 if optimizer.param_groups[0]["lr"] > 0.15 else 1)
+
+        run = wrap(step)
+        with pytest.warns(UserWarning, match="lr_scheduler.step"):
+            ends.append([float(run(x, w).sum()) for _ in range(6)])
+    assert ends[0] == pytest.approx(ends[1], rel=1e-5)
+
+
 def test_little_waits_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(foresight, "MOST_WAITING", 10)
     lengths: list[int] = []

@@ -88,7 +88,7 @@ def test_other_draws_are_reasons(file: str, bits: int) -> None:
     compiled = tj.compile(function)
     assert sequence(compiled) == sequence(function)
     assert compiled.stats.compiled_calls == 0
-    assert "getrandbits" in str(compiled.explain())
+    assert "random numbers decide among too many ways" in str(compiled.explain())
 
 
 def test_items_of_other_kinds_are_refused_by_every_call() -> None:

@@ -258,7 +258,7 @@ def _counted_up(x: Array, y: Array) -> Array:
     The library's function takes ten times as long. Rounded, all probabilities may add up to less than x.
     """
     share = np.exp(-y.astype(np.float64))
-    reached, found = share.copy(), np.where((x >= 0) & (x < 1), 0.0, np.nan)
+    reached, found = share.copy(), np.where((x >= 0) & (x < 1) & (y >= 0), 0.0, np.nan)
     for k in range(1, _most(y)):
         above = x > reached
         if not above.any():

@@ -198,6 +198,8 @@ class Foresight:
         other = recorder.failure, recorder.watched, recorder.scope, recorder.trial, recorder.pending
         if any(x is not None for x in other) or recorder.packs or recorder.parts:
             return
+        if recorder.handed_out:  # numbers that vary, which ask what listens
+            return
         if rounds is not None and rounds.visits:
             return
         self.futile += 1

@@ -19,6 +19,7 @@ import numpy as np
 
 from ...modes import MODES
 from ...varying import plain
+from ..state.picked_items import picks
 from ..state.purity import words
 from .numbers import Number
 
@@ -88,6 +89,8 @@ def drawn(method: Callable[..., Any], *given: Any, **named: Any) -> Any:
     recorder = MODES.recorder
     if recorder is None or recorder.failure is not None or named:
         return method(*map(plain, given), **{name: plain(x) for name, x in named.items()})
+    if picks(method, given, sys._getframe(1)):
+        return recorder.item_picked(method, given)
     return recorder.number_drawn(method, given)
 
 

@@ -111,7 +111,8 @@ def _asking(function: Callable[[Any], int], recorder: Identities) -> Callable[[A
     """``function``, which tells the recorder of this thread what it was asked of."""
 
     def asked(x: Any) -> int:
-        if MODES.recorder is recorder:
+        listening = MODES.recorder  # perhaps what has the recorder's place
+        if listening is recorder or getattr(listening, "recorder", None) is recorder:
             recorder.asks_identity(x)
         return function(x)
 

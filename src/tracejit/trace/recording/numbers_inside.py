@@ -28,6 +28,7 @@ from ..numbers.fitness import check_codes
 from ..numbers.numbers import LATE, ItemRead, Number, NumberGuard, UnfitError, outcome_key
 from ..numbers.plain_parts import plain_parts
 from ..sizes.found_sizes import has_extents, user_line
+from ..state.picked_items import PickedItem
 
 #: Numbers of a list that are read one by one.
 MAX_ITEMS = 32
@@ -57,7 +58,9 @@ class NumbersInside:
     foreseen: dict[tuple[int, str], dict[str, Any]]
     watched: Any
     stop_trial: Callable[[str], None]
+    again: Callable[[Any], None]
     not_in_rounds: Callable[[], None]
+    all_written: Callable[[], None]
 
     def __init__(self) -> None:
         self.sizes_read = False  # has a size become a number?
@@ -110,7 +113,8 @@ class NumbersInside:
     # --- making them -----------------------------------------------------------------------------------------------
 
     def varying(self, number: Number, value: Any) -> Any:
-        """What the user's code gets for ``number``."""
+        """What the user's code gets for ``number``: it asks what listens, so nothing else may have that place."""
+        self.all_written()
         made = (VaryingFloat if isinstance(value, float) else VaryingInt)(value, number, self)
         self.handed_out.append(ref(made))
         return made
@@ -262,7 +266,7 @@ class NumbersInside:
         self.stop_trial("draws a random number")
         self.not_in_rounds()
         values = [plain(x) for x in given]
-        value = method(*values) if self.watched is None else self.watched.draw(self, method, values)
+        value = self._draw(method, values)
         if type(value) not in (int, float):
             return value
         generator = method.__self__  # type: ignore[attr-defined]
@@ -272,6 +276,18 @@ class NumbersInside:
         self.signature.numbers.generators[id(generator)] = generator
         self._step(known)
         return self.varying(known, value)
+
+    def item_picked(self, method: Callable[..., Any], given: Sequence[Any]) -> Any:
+        """The number of an item to be checked, which decides nothing; every call draws one."""
+        self.stop_trial("draws a random number")
+        value = self._draw(method, given)
+        self.again(PickedItem())
+        return value
+
+    def _draw(self, method: Callable[..., Any], given: Sequence[Any]) -> Any:
+        if self.watched is None:
+            return method(*given)
+        return self.watched.draw(self, method, given)
 
     def number_foreseen(
         self,

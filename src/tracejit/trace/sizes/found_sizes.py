@@ -223,6 +223,7 @@ class FindsSizes:
     unsupported: Callable[[str], None]
     size: Callable[[Extent], Any]
     follow_sizes: Callable[[], None]
+    all_written: Callable[[], None]
     more_than_sizes: Callable[[str], None]
     rounds: Any
     let_go_of_numbers: Callable[[], None]
@@ -306,6 +307,7 @@ class FindsSizes:
 
     def open(self) -> RecordedExtents:
         """From here on extents are about."""
+        self.all_written()
         scope = self.scope = self.builder.scope = RecordedExtents(
             self.signature.sizes, self.more_than_sizes, self.size
         )

@@ -26,7 +26,6 @@ from ..recording import sent_logs
 from . import logs as state_logs
 from . import reads
 from .package import asking_functions
-from .picked_items import GENERATOR, PickedItem, picks
 from .purity import outside_builtin, outside_function
 from .tensors import names_kept
 
@@ -62,7 +61,6 @@ class Listener:
         self.hook = self._event
         self.blind: str | None = None
         self.sending: sent_logs.Sending | None = None  # a logger handles a record
-        self.picking: PickedItem | None = None  # the number of an item to be checked is drawn
         self.names = reads.Names()
         self.ran: RanCodes | None = None
         self.learned = False  # did code run that did not count?
@@ -144,32 +142,15 @@ class Listener:
             reason = self._called(frame)
             caller = frame.f_back
         elif event == "c_call":
-            if picks(argument, frame):
-                self.picking = PickedItem()
-                return
             settled = self._is_guarded(argument) or _bounds_wrappers(argument, frame)
             reason = None if settled else outside_builtin(argument)
             caller = frame
-        elif event == "c_return" and self.picking is not None:
-            reason, caller = self._picked(argument), frame
         else:
             return
         if reason is None or not self.active or not (reason is _USER or _by_user(caller)):
             return
         if not self._by_finalizer(frame) and not _by_import(frame):
             self._report(frame, reason)
-
-    def _picked(self, function: Any) -> str | None:
-        """What a draw is called that was more than the number of an item to be checked; else it is followed."""
-        picked, self.picking = self.picking, None
-        before = [state for _, read, state in self.states if read == GENERATOR]
-        if picked is None or not picked.follows(before):
-            return outside_builtin(function)
-        self.states = [
-            (name, read, read() if read == GENERATOR else state)
-            for name, read, state in self.states
-        ]
-        return None
 
     def _is_guarded(self, function: Any) -> bool:
         """Does a built-in method set what a guard compares, so that a value which stays is noticed after the run?"""

@@ -12,47 +12,26 @@ from collections.abc import Callable, Iterable, Sequence
 from types import FrameType
 from typing import Any
 
-from ...modes import MODES
+__all__ = ["PickedItem", "picks"]
 
-__all__ = ["GENERATOR", "PickedItem", "picks"]
-
-#: What reads the state of the generator: equal to every other way to read it.
-GENERATOR = random.getstate
 #: The file that such code says it is from.
 _WRITTEN = "<@beartype("
 #: How many bits it draws.
 _BITS = 32
 
 
-def picks(function: Any, frame: FrameType) -> bool:
-    """Does a built-in method that ``frame`` calls draw the number of an item to be checked?
+def picks(method: Any, given: Sequence[Any], frame: FrameType) -> bool:
+    """Does a method of a generator that ``frame`` calls draw the number of an item to be checked?
 
-    >>> picks(len, __import__("sys")._getframe())
+    >>> picks(random.getrandbits, (32,), __import__("sys")._getframe())
     False
     """
-    return (
-        getattr(function, "__name__", "") == "getrandbits"
-        and function == random.getrandbits
-        and frame.f_code.co_filename.startswith(_WRITTEN)
-    )
+    written = frame.f_code.co_filename.startswith(_WRITTEN)
+    return written and method == random.getrandbits and tuple(given) == (_BITS,)
 
 
 class PickedItem:
     """One draw: made by the recorded run, and again by every call."""
-
-    def __init__(self) -> None:
-        self.before = random.getstate()
-
-    def follows(self, states: Sequence[Any]) -> bool:
-        """The run has drawn: was it this, from ``states`` on, and nothing else? Then later calls will draw as well."""
-        expected, recorder = random.Random(), MODES.recorder
-        expected.setstate(self.before)
-        expected.getrandbits(_BITS)
-        moved = expected.getstate() != random.getstate()
-        if recorder is None or moved or any(state != self.before for state in states):
-            return False
-        recorder.again(self)
-        return True
 
     def __call__(self) -> None:
         """Draw, in a later call."""
