@@ -11,6 +11,7 @@ import numpy as np
 
 from tracejit.codegen import llvm as codegen
 from tracejit.codegen.lower.lower import lower_kernel
+from tracejit.runtime.machine_code.loader import load_object
 
 RANGE = 'lo: "i64", hi: "i64", worker: "i64"'
 
@@ -19,13 +20,7 @@ class Loaded:
     """Object code in memory, called with arrays for pointers and NumPy scalars for scalars."""
 
     def __init__(self, code: bytes, entry: str) -> None:
-        import llvmlite.binding as llvm
-
-        machine = llvm.Target.from_default_triple().create_target_machine()
-        self.engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-        self.engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-        self.engine.finalize_object()
-        address = self.engine.get_function_address(entry)
+        address = load_object(code, entry)
         types = [ctypes.c_void_p, *[ctypes.c_int64] * 3]
         self.entry = ctypes.CFUNCTYPE(ctypes.c_int32, *types)(address)
 
