@@ -8,7 +8,7 @@ was computed from it. Such passes are rare, so they run op by op.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from ...ir.graph import Graph, Value
 from ...ops.elementwise import add
 from ...passes.gradient.gradient import Gradient, differentiate
 from ...tensor import Tensor
+from ..recording.unread_lookups import behind
 from .backward import BoundBackward, run_present
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ class Joint:
     """The graph of a path whose results may be computed from one another, and its cuts."""
 
     backward: BoundBackward
+    #: Those made so far, by the results they are made at.
+    cuts: dict[tuple[int, ...], Cut] = field(default_factory=dict)
 
     @cached_property
     def graph(self) -> Graph:
@@ -43,12 +46,9 @@ class Joint:
         """The results that each result was computed from, by their numbers."""
         outputs = self.graph.outputs
         numbers = {v: n for n, v in enumerate(outputs) if v.op is not None}
-        return [{numbers[v] for v in _behind(value) if v in numbers} for value in outputs]
-
-    @cached_property
-    def cuts(self) -> dict[tuple[int, ...], Cut]:
-        """Those made so far, by the results they are made at."""
-        return {}
+        return [
+            {numbers[v] for v in behind(value.value_operands) if v in numbers} for value in outputs
+        ]
 
     def flows(self, watched: Sequence[int], grads: Gradients) -> bool:
         """Does a gradient come to a watched result by way of another?"""
@@ -83,20 +83,8 @@ class Cut:
         self.places = {n: len(graph.inputs) + i for i, n in enumerate(watched)}
 
 
-def _behind(value: Value) -> set[Value]:
-    """All that a value is computed from."""
-    found: set[Value] = set()
-    stack = [*value.value_operands]
-    while stack:
-        one = stack.pop()
-        if one not in found:
-            found.add(one)
-            stack += one.value_operands
-    return found
-
-
 def _needed(graph: Graph, values: Sequence[Value]) -> tuple[Value, ...]:
-    needed = set(values).union(*map(_behind, values))
+    needed = behind(values)
     return tuple([v for v in graph.values if v in needed])
 
 
