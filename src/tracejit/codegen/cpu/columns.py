@@ -9,6 +9,7 @@ one wide row with partial results of its own for each of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from ... import config, dtypes
 from ...extents import hint
@@ -17,6 +18,7 @@ from ...ops.table import Reduction
 from ...passes.fusion.groups import FULL, ROW, is_random
 from ...sizes import is_zero, largest, smallest
 from .. import scalar
+from ..identity import features
 from ..kernel import Function, Scratch
 from ..nest import is_one
 from .cpu import Scope, Writer, describe, describe_domain
@@ -33,6 +35,11 @@ MANY_TILES, LONGEST = 64, 256
 WIDE = 128
 #: Registers are made ready for a multiple of so many columns, so that kernels differ little.
 REGISTER_STEP = 32
+#: A wide row that is folded in memory has as many elements as a tile, half as many where so many of them are all there
+#: are: what lies in the caches is read as well in shorter ones, which leave the first level more room.
+CACHED_ROWS = 1024
+#: So often at least wide rows come, for the partial results of all their lanes are added up in the end.
+LEAST_TIMES = 4
 #: Rows that are folded into the partial results at a time, where few values are computed.
 ROWS, SHORT = 4, 6
 #: What vector code of columns reads and folds.
@@ -62,10 +69,21 @@ class Columns:
         self.folds = self._goes_on()
         self.reductions = [v for v in writer.group.values if isinstance(v.op, Reduction)]
         self.in_registers = self._fits_in_registers()
-        lanes = WIDE // largest(1, self.columns)
-        if not self.in_registers:  # fewer would be no better than ROWS one after the other
-            lanes = lanes // ROWS * ROWS
-        self.lanes = largest(1, lanes) if self.folds else 1
+        self.lanes = self._lanes() if self.folds else 1
+
+    def _lanes(self) -> int:
+        """How many narrow rows go as one wide one: few fill registers; main memory is best read in long streams."""
+        rows = smallest(self.rows, self.block_rows)
+        if self.in_registers:
+            few: int = largest(1, smallest(WIDE // largest(1, self.columns), rows))
+            return few
+        long = self.outer_count * self.rows * self.columns // CACHED_ROWS
+        wide = largest(TILE // 2, smallest(TILE, long))
+        most = largest(1, wide // largest(1, self.columns))
+        several = rows // ROWS
+        times = largest(LEAST_TIMES, -(-several // most))
+        lanes: int = largest(1, smallest(most, several // times))
+        return lanes
 
     def _goes_on(self) -> bool:
         """Does every row begin where the one before it ends, in all that is walked?"""
@@ -81,9 +99,12 @@ class Columns:
         )
 
     def _fits_in_registers(self) -> bool:
-        """Are columns few by now, and little is done with them? More of them are folded in memory by the same text."""
+        """Are columns few by now, and little is done with them? More of them are folded in memory by the same text.
+
+        Vectors of 256 bits have 16 registers and no masks beside them: rows would be read in strips, with gaps.
+        """
         group, nest = self.writer.group, self.writer.nest
-        if hint(self.columns) > WIDE or not self.short:
+        if "avx512bw" not in features() or hint(self.columns) > WIDE or not self.short:
             return False
         if group.tables or any(map(is_random, group.values)):
             return False
@@ -191,9 +212,7 @@ def _write_partials(writer: Writer, columns: Columns) -> Function:
     text.add(indent, f"for i{inner} in range(start, stop):")
     _points_of_rows(writer, columns, [f"i{first_axis}"], indent + 1)
     if columns.folds:
-        text.add(2, f"for lane in range(1, {lanes}):")
-        text.add(3, f"later = base + lane * {writer.extent(inner)}")
-        _add_up(writer, columns, "later", 3)
+        _add_up_lanes(writer, columns, lanes)
     extent = columns.outer_count * columns.blocks * columns.tiles
     doc = f"{describe_domain(writer.group)}: reduces outer axes by blocks"
     return writer.finish(extent, columns.grain, writer.name, doc)
@@ -218,27 +237,23 @@ def _fold_in_registers(writer: Writer, columns: Columns, wide: str, lanes: str) 
 
 
 def _fold_in_memory(writer: Writer, columns: Columns, wide: str, lanes: str) -> str:
-    """Several rows at a time with results in memory: narrow ones as a wide one, then others; the first that is left."""
-    text, inner, axis, rest = writer.text, columns.inner, writer.nest.reduced[0], "first"
+    """Several rows at a time with results in memory, narrow ones as a wide one; the first that is left."""
+    text, inner, axis = writer.text, columns.inner, writer.nest.reduced[0]
     text.add(2, f"for i{inner} in range(start, {wide}):")
     for value, cell in columns.cells(f"base + i{inner}").items():
         combine = scalar.combine_of(value)
         identity = scalar.store(combine.identity, combine.dtype)
         text.add(3, f"{cell} = {identity}", describe(value))
-    if columns.folds:
-        rest = "narrow"
-        text.add(2, f"{rest} = select({lanes} > 1, last - (last - first) % {lanes}, first)")
-        text.add(2, f"for i{axis} in range(first, {rest}, {lanes}):")
-        text.add(3, f"for i{inner} in range(start, wide):")
-        _points_of_rows(writer, columns, [f"i{axis}"], 4)
-    if not columns.short:
-        return rest
-    text.add(2, f"several = last - (last - {rest}) % {ROWS}")
-    text.add(2, f"for i{axis} in range({rest}, several, {ROWS}):")
-    rows = [f"i{axis}"] + [f"i{axis}_{n}" for n in range(1, ROWS)]
-    for number, row in enumerate(rows[1:], 1):
-        text.add(3, f"{row} = i{axis} + {number}")
-    text.add(3, f"for i{inner} in range(start, stop):")
+    if not columns.short and not columns.folds:
+        return "first"
+    # What is added up in which order does not depend on how much is done at a time.
+    all_rows = str(ROWS) if lanes == "1" else f"({ROWS} * {lanes})"
+    text.add(2, f"several = last - (last - first) % {all_rows}")
+    text.add(2, f"for i{axis} in range(first, several, {all_rows if columns.short else lanes}):")
+    rows = [f"i{axis}"] + [f"i{axis}_{n}" for n in range(1, ROWS if columns.short else 1)]
+    for before, row in pairwise(rows):
+        text.add(3, f"{row} = {before} + {lanes}")
+    text.add(3, f"for i{inner} in range(start, {wide}):")
     _points_of_rows(writer, columns, rows, 4)
     return "several"
 
@@ -271,10 +286,22 @@ def _points_of_rows(writer: Writer, columns: Columns, rows: Sequence[str], inden
     del writer.variables[axis], writer.variables[inner]
 
 
-def _add_up(writer: Writer, columns: Columns, later: str, indent: int) -> None:
+def _add_up_lanes(writer: Writer, columns: Columns, lanes: str) -> None:
+    """Add the partial results of all rows of a wide one, the later half to the earlier one at a time."""
+    text, extent = writer.text, writer.extent(columns.inner)
+    text.add(2, f"left = {lanes}")
+    text.add(2, "while left > 1:")
+    text.add(3, "kept = (left + 1) // 2")
+    text.add(3, f"later = base + kept * {extent}")
+    text.add(3, f"end = start + (left - kept) * {extent}")
+    _add_up(writer, columns, "later", 3, "end")
+    text.add(3, "left = kept")
+
+
+def _add_up(writer: Writer, columns: Columns, later: str, indent: int, stop: str = "stop") -> None:
     """Add the partial results that begin at ``later`` to those at ``base``."""
     text, inner = writer.text, columns.inner
-    text.add(indent, f"for i{inner} in range(start, stop):")
+    text.add(indent, f"for i{inner} in range(start, {stop}):")
     cells = columns.cells(f"base + i{inner}")
     for value, other in columns.cells(f"{later} + i{inner}").items():
         combine = scalar.combine_of(value)
