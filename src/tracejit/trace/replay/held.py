@@ -327,6 +327,7 @@ def with_held(
             left.append((Filled(place), contents(old), was))
     left += [(tail, tail.read(), None) for tail in appended if len(tail.target) != tail.start]
     left += [(record, record.read(), None) for record in recorder.sent]
+    left += [(part, now, None) for part, now in recorder.in_arguments or ()]
     check_sent(recorder)
     for tail in appended:
         if tail.shrunk:
