@@ -27,12 +27,13 @@ from .trace.arrays.arguments import ArrayUses
 from .trace.behind import Pending, warm_up
 from .trace.entry import Entry, NotReplayable, Refused, UnseenSegment
 from .trace.first_call import record
-from .trace.keeping import ALIKE, BUSY, CHURN, Keeping
-from .trace.numbers.left import served
+from .trace.keeping import ALIKE, BUSY, CHURN, ENDLESS, Keeping
+from .trace.numbers.left import handed_in, served
 from .trace.numbers.numbers import ANY, UnfitError
 from .trace.numbers.places import TURNS
 from .trace.numbers.strays import left_over
 from .trace.numbers.uses import NumberUses
+from .trace.objects import ObjectUses
 from .trace.replay.held import beside
 from .trace.replay.tracebacks import shortened
 from .trace.retrace import why_new
@@ -78,7 +79,7 @@ class CompiledFunction(Keeping, Inspection, Copies):
         self.entries: dict[Any, list[Entry]] = {}
         self.plans = PlanStore()
         self.uses = NumberUses()
-        self.arrays = ArrayUses()
+        self.arrays, self.objects = ArrayUses(), ObjectUses()
         self.shapes = ShapeUses(dynamic)
         self.reasons: list[str] = []
         self._backoffs: dict[Any, Backoff] = {}
@@ -113,7 +114,7 @@ class CompiledFunction(Keeping, Inspection, Copies):
                     tensors = list(args)
             if not tensors and (args or kwargs):
                 args, kwargs = self.arrays.taken(args, kwargs)
-                structure, numbers = self.uses.structure((args, kwargs), tensors)
+                structure, numbers = self._structure_of(args, kwargs, tensors)
             elif self.uses.held.known:
                 structure = beside(None, self.uses.held.places(len(args)), tensors)
             unusual: Any = dtypes._default if modes.unusual is None else modes.unusual_key()
@@ -134,6 +135,9 @@ class CompiledFunction(Keeping, Inspection, Copies):
         self, key: Any, tensors: list[Tensor], args: Any, kwargs: Any, numbers: Any
     ) -> Any:
         """A call with a signature that has no entry of its own: served with others like it, or recorded."""
+        if key[3] is ENDLESS:
+            self._explain(ENDLESS)
+            return self._eager(args, kwargs)
         if self.shapes.active:
             entry, wide = self._wide_entry_for(key, tensors)
             if entry is not None:
@@ -223,7 +227,7 @@ class CompiledFunction(Keeping, Inspection, Copies):
 
     def _record(self, key: Any, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
         """A new signature, or a known one under new Python state; while another thread records, just run."""
-        if self.arrays.learn(self.function, args, kwargs):
+        if self._learns_arguments(args, kwargs):
             return self._anew(args, kwargs)
         key, tensors = exact(key, tensors)
         key, numbers = self._with_numbers(key, tensors, args, kwargs)
@@ -287,7 +291,7 @@ class CompiledFunction(Keeping, Inspection, Copies):
         log.info("%s is recorded: %s", self.name, why)
         refused: type[Exception] | None = None
         reason: str | None = None
-        with listening() as listener:
+        with listening() as listener, handed_in(args, kwargs):
             try:
                 result = entry.record(tensors, args, kwargs, why)
             except UnfitError as unfit:
@@ -365,12 +369,8 @@ def compile(
     (tensor(6.), tensor(6.))
     """
     del backend, options
-    given: dict[str, Any] = {
-        "strict": strict or fullgraph,
-        "verify": verify,
-        "mode": mode,
-        "dynamic": dynamic,
-    }
+    strict = strict or fullgraph
+    given: dict[str, Any] = {"strict": strict, "verify": verify, "mode": mode, "dynamic": dynamic}
     if model is None:
         return functools.partial(compile, **given, disable=disable)
     if disable:
@@ -378,7 +378,7 @@ def compile(
     if isinstance(model, (staticmethod, classmethod)):
         return type(model)(compile(model.__func__, **given))
     modes = (mode == "background", mode == "reduce-overhead")
-    return _compiled(model, given["strict"], verify, *modes, dynamic)
+    return _compiled(model, strict, verify, *modes, dynamic)
 
 
 def _compiled(model: Any, *options: Any) -> Any:

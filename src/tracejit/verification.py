@@ -18,6 +18,7 @@ from .modes import MODES
 from .tensor import Tensor
 from .trace.arrays.arguments import given_arrays
 from .trace.numbers.drawn import put_back_later
+from .trace.numbers.left import handed_in
 from .trace.recording.outside import seen_outside
 from .trace.recording.results import flatten_result
 from .trace.recording.sent_logs import Record, muted
@@ -95,7 +96,7 @@ def replay_beside_eager(
     places = _Places(entry)
     before = _State(outside, generators, entry.signature.numbers.generators.values())
     calls = [leaf.calls for leaf in entry.root.leaves()]
-    with muted():
+    with muted(), handed_in(args, kwargs):
         result = entry.replay(tensors, numbers)
     lines = _Lines(entry, calls)
     after = _State(outside, generators)

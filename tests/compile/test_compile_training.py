@@ -282,3 +282,38 @@ def test_a_step_beside_attributes_whose_names_are_computed(rule: type[tj.optim.O
     for _ in range(6):
         step(tj.randn(4, 3))
     assert step.stats.compiled_calls >= 4, step.explain()
+
+
+@pytest.mark.parametrize("start", [0, None, 0.0])
+def test_numbers_that_are_set_back_leave_a_step_compiled(start: Any) -> None:
+    class Meter:
+        def __init__(self) -> None:
+            self.reset()
+
+        def reset(self) -> None:
+            self.mean, self.count = start, 0
+
+        def update(self, value: float) -> None:
+            self.count += 1
+            self.mean = value if self.mean is None else self.mean * 0.5 + value
+
+    def run(compiled: bool) -> tuple[list[float], Any]:
+        meter = Meter()
+
+        def step(x: Any) -> None:
+            meter.update(x.sum().item())
+
+        f = tj.compile(step) if compiled else step
+        found = []
+        for i in range(60):
+            if i % 12 == 0:
+                meter.reset()
+            f(tj.ones(3) * i)
+            found.append(meter.mean)
+        return found, f
+
+    expected, _ = run(False)
+    found, f = run(True)
+    assert found == pytest.approx(expected)
+    assert f.stats.compiled_calls >= 45, f.explain()
+    assert f.stats.recordings <= 10, f.explain()

@@ -169,7 +169,7 @@ def test_a_training_step_on_a_dict_of_everything() -> None:
     assert f.stats.compiled_calls >= 4
 
 
-def test_other_changes_of_arguments_run_eagerly() -> None:
+def test_numbers_beside_other_changes() -> None:
     def f(state: Any, x: Any) -> Any:
         state["step"] += 1
         state["last"] = x * 2
@@ -181,7 +181,7 @@ def test_other_changes_of_arguments_run_eagerly() -> None:
         compiled(state, tj.ones(2) * i)
         assert state["step"] == i + 1
         assert state["last"].tolist() == [2 * i, 2 * i]
-    assert "it changes its arguments" in str(compiled.explain())
+    assert compiled.stats.compiled_calls >= 2
 
 
 def test_verified_calls() -> None:

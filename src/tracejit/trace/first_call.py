@@ -78,7 +78,9 @@ def _can_serve(entry: Entry, found: Recording | None) -> bool:
     if any(name.startswith("Tensor.") for name, _ in replaced()):
         return False  # by which eager code goes backward, too
     drawn = found.random_calls or entry.signature.numbers.generators
-    told = entry.varying or entry.sizes or entry.sized or entry.extents or entry.held
+    told = any(
+        (entry.varying, entry.sizes, entry.sized, entry.extents, entry.held, entry.handed_in)
+    )
     left = found.writes or found.kept_writes or found.stores or found.held or found.later
     shown = found.numbers or found.walks or found.freed
     return not (told or left or drawn or shown or guard.appended or found.effects or found.sizes)

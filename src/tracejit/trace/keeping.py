@@ -19,17 +19,21 @@ from .tree.tree import loops_besides_walks
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
+    from .arrays.arguments import ArrayUses
     from .entry import Entry
     from .numbers.uses import NumberUses
+    from .objects import ObjectUses
     from .sizes.shape_uses import ShapeUses
     from .state.calls import Listener
 
-__all__ = ["ALIKE", "CHURN", "Keeping"]
+__all__ = ["ALIKE", "CHURN", "ENDLESS", "Keeping"]
 
 log = logging.getLogger("tracejit")
 
 #: Signatures recorded in a row, none of which was met again, before recording becomes rare.
 CHURN = 64
+#: What stands for the structure of arguments that cannot be taken apart, which is why such a call runs eagerly.
+ENDLESS = "its arguments contain themselves"
 #: Why a call ran eagerly while another was recorded.
 BUSY = "another thread was recording"
 #: Those of them that are recorded at first sight: a recording costs several eager calls.
@@ -57,6 +61,8 @@ class Keeping:
     entries: dict[Any, list[Entry]]
     uses: NumberUses
     shapes: ShapeUses
+    arrays: ArrayUses
+    objects: ObjectUses
     _routes: tuple[Any, ...]
     _backoffs: dict[Any, Backoff]
     _met: dict[Any, None]
@@ -185,6 +191,18 @@ class Keeping:
     def _eager(self, args: Any, kwargs: Any) -> Any:
         self.stats.eager_calls += 1
         return run_beside(self.function, args, kwargs)
+
+    def _structure_of(self, args: Any, kwargs: Any, tensors: list[Tensor]) -> tuple[Any, Any]:
+        """The structure of a call's arguments, and the numbers among them; fills ``tensors``."""
+        try:
+            return self.uses.structure((args, kwargs), tensors)
+        except RecursionError:
+            return ENDLESS, []
+
+    def _learns_arguments(self, args: Any, kwargs: Any) -> bool:
+        """Are arrays or objects among the arguments to be taken in another way than they were?"""
+        arrays = self.arrays.learn(self.function, args, kwargs)
+        return self.objects.learn(*given_arrays(args, kwargs)) or arrays
 
     def _anew(self, args: Any, kwargs: Any) -> Any:
         """A call that is looked up once more, because its arguments are taken in another way from now on."""

@@ -60,7 +60,8 @@ def route_of(
     guard = entry.guard
     if serve is None or guard is None or entry.routeless > MAX_ROUTELESS:
         return None
-    python = entry.sizes or entry.held or entry.extents or entry.owner.uses.changes_arguments
+    python = entry.sizes or entry.held or entry.extents or entry.handed_in
+    python = python or entry.owner.uses.changes_arguments
     if len(tensors) > MAX_TENSORS or python:  # what Python adds, or does besides
         entry.routeless = MAX_ROUTELESS + 1
         return None

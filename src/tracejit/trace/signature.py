@@ -1,15 +1,17 @@
 """What makes two calls alike: the structure of the arguments, every tensor's layout, every other value.
 
-Arguments are flattened through tuples, lists, dicts, dataclasses and named tuples; the leaves that are tensors become
-inputs, all others are part of the key.
+Arguments are flattened through tuples, lists, dicts, dataclasses, named tuples and objects made for the call; the
+leaves that are tensors become inputs, all others are part of the key.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from ..device import device
@@ -27,6 +29,8 @@ from .sizes.found_sizes import plain
 from .state.values import describe, token
 
 MAPPINGS = (dict, OrderedDict)
+#: Classes whose objects are taken apart into their attributes, because they are made for the call (see `objects`).
+APART: set[type] = set()
 
 
 class Static:
@@ -67,8 +71,17 @@ class SizeLeaf:
         return hash(attribute_key(self.value))
 
 
+@dataclasses.dataclass(frozen=True)
+class Given:
+    """In the structure of a result: the list, dict or object at a ``position`` among the arguments' (`containers`)."""
+
+    position: int
+
+
 def fields_of(value: Any) -> tuple[str, ...] | None:
-    """The fields of a dataclass instance that is nothing but its fields, else None."""
+    """The fields of a dataclass instance that is nothing but its fields, or of an object taken apart; else None."""
+    if type(value) in APART:
+        return tuple(vars(value))
     if isinstance(value, (type, DType)) or not dataclasses.is_dataclass(value):
         return None
     if hasattr(value, "_parameters") or isinstance(value, (dict, list, tuple)):
@@ -120,7 +133,7 @@ def flatten(value: Any, leaves: list[Any], numbers: list[Any] | None = None) -> 
 
 
 def containers(value: Any, found: list[Any]) -> list[Any]:
-    """Every list, dict and dataclass instance that :func:`flatten` takes apart, each as often as it occurs."""
+    """Every list, dict and object that :func:`flatten` takes apart, each as often as it occurs."""
     kind = type(value)
     children: Any = ()
     if kind in MAPPINGS:
@@ -139,10 +152,21 @@ def containers(value: Any, found: list[Any]) -> list[Any]:
     return found
 
 
+class _HandedIn(threading.local):
+    """Lists, dicts and objects among the arguments of the call that a thread has under way, as they came."""
+
+    containers: Sequence[Any] = ()
+
+
+HANDED_IN = _HandedIn()
+
+
 def unflatten(structure: Any, leaves: Any) -> Any:
     """The nested value of a structure, taking leaves from an iterator."""
     if structure is None:
         return next(leaves)
+    if isinstance(structure, Given):
+        return HANDED_IN.containers[structure.position]
     if isinstance(structure, Static):
         return structure.value
     if isinstance(structure, SizeLeaf):
@@ -154,7 +178,8 @@ def unflatten(structure: Any, leaves: Any) -> Any:
         return kind(unflatten(child, leaves) for child in children)
     if issubclass(kind, (tuple, slice)):
         return kind(*(unflatten(child, leaves) for child in children))
-    result = object.__new__(kind)
+    base: Any = SimpleNamespace if issubclass(kind, SimpleNamespace) else object
+    result = base.__new__(kind)
     for name, child in children:
         object.__setattr__(result, name, unflatten(child, leaves))
     return result

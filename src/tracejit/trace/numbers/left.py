@@ -7,9 +7,10 @@ hand in one that the code reaches in another way too, run eagerly: what one name
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator, MutableMapping
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 from ...extents import Extent
@@ -17,18 +18,32 @@ from ...numpy_numbers import NUMBERS
 from ...tensor import Tensor
 from ...varying import is_varying
 from ..replay.ending import Refused
-from ..signature import MAPPINGS, containers, fields_of
+from ..signature import APART, HANDED_IN, MAPPINGS, containers, fields_of
 from ..state.values import same
 from .arguments import put_number
 
+#: Why an object that is taken apart may not be.
+ELSEWHERE = "an object among its arguments is known to the code from elsewhere"
+
 
 class _Given(threading.local):
-    """The arguments of the call that a thread replays."""
+    """The arguments of the call that a thread replays or records."""
 
     now: Any = None
 
 
 _GIVEN = _Given()
+
+
+@contextmanager
+def handed_in(args: Any, kwargs: Any) -> Iterator[Sequence[Any]]:
+    """Inside, a call with these arguments is under way; what it leaves in them goes there."""
+    before = _GIVEN.now, HANDED_IN.containers
+    _GIVEN.now, HANDED_IN.containers = (args, kwargs), containers((args, kwargs), [])
+    try:
+        yield HANDED_IN.containers
+    finally:
+        _GIVEN.now, HANDED_IN.containers = before
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,15 +93,16 @@ def numbers_among(value: Any) -> Iterator[Any]:
 
 
 @contextmanager
-def noticing(
-    uses: Any, stores: MutableMapping[Any, Any], given: Any, reached: Collection[int]
-) -> Iterator[None]:
-    """Add to ``stores``, if it is known to, what a run leaves in its arguments, before those are as they were."""
+def noticing(uses: Any, recorder: Any, given: Any, reached: Collection[int]) -> Iterator[None]:
+    """Add to what is stored, if a run is known to, the numbers it leaves in its arguments, before those are as before.
+
+    Not where it leaves other things there, which they go with (`left_parts`).
+    """
     before = list(numbers_among(given)) if uses.changes_arguments else []
     yield
-    if before:
+    if before and not recorder.in_arguments:
         args, kwargs = given
-        stores.update(_left(args, kwargs, before, reached))
+        recorder.stores.update(_left(args, kwargs, before, reached))
 
 
 def _left(
@@ -94,7 +110,7 @@ def _left(
 ) -> dict[LeftNumber, Any]:
     """What a run that was given numbers ``before`` left in their places; nothing where that is not certain."""
     after = list(numbers_among((args, kwargs)))
-    if len(after) != len(before) or _is_shared(args, kwargs, reached):
+    if len(after) != len(before) or is_shared(containers((args, kwargs), []), reached):
         return {}
     return {
         LeftNumber(i, _kind_of(old)): new
@@ -109,23 +125,29 @@ def _kind_of(value: Any) -> type:
     return found
 
 
-def _is_shared(args: Any, kwargs: Any, reached: Collection[int]) -> bool:
-    """Is a container among the arguments twice, known to the code by another name, or with setters of its own?"""
-    found = containers((args, kwargs), [])
+def is_shared(found: Sequence[Any], reached: Collection[int]) -> bool:
+    """Is a container among those that were ``found`` twice, known to the code, or with setters of its own?"""
     ids = {id(x) for x in found}
     classes = [cls for x in found if fields_of(x) for cls in type(x).__mro__[:-1]]
-    own = any("__setattr__" in vars(cls) for cls in classes)
+    own = any("__setattr__" in vars(cls) for cls in classes if cls is not SimpleNamespace)
     return own or len(ids) != len(found) or not ids.isdisjoint(reached)
 
 
 def served(entry: Any, tensors: list[Tensor], args: Any, kwargs: Any, numbers: Any) -> Any:
-    """What a replay of ``entry`` gives, which may leave numbers in its arguments."""
-    if not entry.owner.uses.changes_arguments:
+    """What a replay of ``entry`` gives, which may leave something in its arguments."""
+    changes = entry.owner.uses.changes_arguments
+    if not changes and not entry.handed_in:
         return entry.replay(tensors, numbers)
-    if entry.guard is not None and _is_shared(args, kwargs, entry.guard.reached):
-        raise Refused("its arguments share what the call changes")
-    before, _GIVEN.now = _GIVEN.now, (args, kwargs)
-    try:
+    with handed_in(args, kwargs) as found:
+        if changes and is_shared(found, entry.reached):
+            raise Refused("its arguments share what the call changes")
+        if entry.handed_in and known_apart(found, entry.reached):
+            raise Refused(ELSEWHERE)
         return entry.replay(tensors, numbers)
-    finally:
-        _GIVEN.now = before
+
+
+def known_apart(found: Sequence[Any], reached: Collection[int]) -> list[Any]:
+    """Objects that are taken apart, and can be told from their equals: by the code, or because they come twice."""
+    apart = [x for x in found if type(x) in APART]
+    ids = [id(x) for x in apart]
+    return [x for x in apart if id(x) in reached or ids.count(id(x)) > 1]

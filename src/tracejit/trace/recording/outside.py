@@ -15,7 +15,7 @@ from ...device import device
 from ...dtypes import DType
 from ...tensor import Tensor
 from ..numbers.places import StillNumber
-from ..signature import Static, containers
+from ..signature import HANDED_IN, Static, containers
 from ..state.checks import Item
 from ..state.state import StateGuard
 from ..state.tensors import TensorFacts
@@ -89,10 +89,11 @@ def unrepeatable(
     if read is not None:
         return f"it reads {read}, which a schedule sets in the same call"
     outside = seen_outside(guard, call.statics)
-    before = {id(x) for x in containers((call.parts, call.lying), [])} | outside
+    given = HANDED_IN.containers
+    before = {id(x) for x in (*given, *containers((call.held, call.lying), []))} | outside
     seen: set[int] = set()
     parts = is_made_of_objects(structure)
-    for made in parts_of(result, lambda: outside) if parts else containers(result, []):
+    for made in parts_of(result, lambda: outside, given) if parts else containers(result, []):
         if id(made) in before:
             return f"it returns a {type(made).__name__} that was there before the call"
         if id(made) in seen:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache, partial
@@ -16,18 +16,20 @@ from ...tensor import Tensor
 from ..numbers.arguments import standing_in
 from ..numbers.drawn import follow_draws
 from ..numbers.functions import following
-from ..numbers.left import LeftNumber, noticing
+from ..numbers.left import ELSEWHERE, LeftNumber, noticing
+from ..numbers.left_parts import parts_before, parts_left
 from ..numbers.places import Place, patched
+from ..objects import note_reached, withdraw
 from ..replay.held import contents, see, seen_in, standing_for, with_held
 from ..rounds.rounds import Rounds
 from ..rounds.settled import resume, settle
-from ..signature import containers, flatten, statics_of
+from ..signature import HANDED_IN, containers, flatten, statics_of
 from ..state.calls import watching
 from ..state.state import StateGuard
 from ..state.values import same
 from .outside import seen_outside
 from .recorder import Recorder
-from .results import flatten_result
+from .results import flatten_run
 
 if TYPE_CHECKING:
     from ..entry import Entry
@@ -88,10 +90,13 @@ class Given:
         leaves: list[Any] = []
         numbers: list[Any] = []
         shape = flatten((self.args, self.kwargs), leaves, numbers), flatten(self.held, leaves)
-        if shape != self.shape or any(map(is_not, leaves, self.tensors)):
-            return True
         if not entry.owner.uses.changes_arguments:  # from the next recording on
             entry.owner.uses.changes_arguments = not entry.owner.verify
+            return True
+        if recorder.in_arguments:
+            return False
+        if shape != self.shape or any(map(is_not, leaves, self.tensors)):
+            withdraw(containers(self.parts, []))
             return True
         left = {x.position for x in recorder.stores if isinstance(x, LeftNumber)}
         pairs = enumerate(zip(numbers, self.numbers, strict=True))
@@ -106,6 +111,8 @@ def run_recorded(
     The caller takes the recorder away again.
     """
     entry.owner.uses.held.forget(entry.form, guard.reached)
+    if note_reached(entry, HANDED_IN.containers, guard.reached):
+        recorder.unsupported(ELSEWHERE)
     if given.changed or see(entry.held, guard.names):
         recorder.overtaken = "what it reads there changed meanwhile"
     steady_enough = (
@@ -170,14 +177,16 @@ def _run(
         for tail in guard.appended:
             tail.begin()
         before = later.enter_context(standing_for(entry.held, left))
-        later.enter_context(noticing(uses, recorder.stores, (args, kwargs), guard.reached))
+        later.enter_context(noticing(uses, recorder, (args, kwargs), guard.reached))
         args, kwargs = recorder.arrays_given(args, kwargs)
+        parts = parts_before() if uses.changes_arguments else []
         result = function(*args, **kwargs)
         recorder.all_written()
         resume(recorder.rounds)
+        recorder.in_arguments = parts_left(parts, guard.reached) if parts else []
         result = with_held(recorder, entry.held, before, result, outside, guard.appended)
         entry.plain_extents = recorder.plain_extents()
-        return result, flatten_result(result, leaves, outside)
+        return result, _structure_of(entry, result, leaves, outside)
     except BaseException:
         for place in entry.held:  # what it left there is the user's again
             place.put_plain()
@@ -188,6 +197,15 @@ def _run(
         recorder.foresees_no_more()
         recorder.follow, recorder.python_state, recorder.state_checks = None, tuple, ()
         later.close()
+
+
+def _structure_of(
+    entry: Entry, result: Any, leaves: list[Any], outside: Callable[[], Collection[int]]
+) -> Any:
+    """The structure of a result, which may contain what the call was given."""
+    structure, given_again = flatten_run(result, leaves, outside, HANDED_IN.containers)
+    entry.handed_in |= given_again
+    return structure
 
 
 def _hand_over_sizes(

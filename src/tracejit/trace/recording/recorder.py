@@ -94,6 +94,7 @@ class Recorder(
         WritesInside.__init__(self)
         #: Where the run left what its leaves have after the result.
         self.held: tuple[Place, ...] = ()
+        self.in_arguments: Any = []  # what it left in its arguments, None where that cannot be told
         self.overtaken: str | None = None  # what another thread did, or new code does
         self.rounds: Rounds | None = None
         self.unwritten = False  # were rounds left out?

@@ -7,7 +7,7 @@ object occurs twice or contains itself: what was one object is one object again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from ...ops.mixin import Size
 from ...tensor import Tensor
 from ...varying import is_varying
 from ..numbers.plain_parts import plain_parts, remade, varying_parts
-from ..signature import MAPPINGS, SizeLeaf, Static, flatten, unflatten
+from ..signature import MAPPINGS, Given, SizeLeaf, Static, flatten, unflatten
 from .transparent import attributes_of, base_of, is_transparent
 
 
@@ -42,17 +42,31 @@ def flatten_result(result: Any, leaves: list[Any], outside: Callable[[], Collect
 
     ``outside`` tells the identities of objects that were there before the call: they are handed out as they are.
     """
+    return flatten_run(result, leaves, outside, ())[0]
+
+
+def flatten_run(
+    result: Any, leaves: list[Any], outside: Callable[[], Collection[int]], given: Sequence[Any]
+) -> tuple[Any, bool]:
+    """The same for a run whose arguments contain the lists, dicts and objects ``given``; are some in its result?
+
+    They are handed out as what a later call has in their places.
+    """
     walk = _Walk(outside)
+    walk.given = {id(x): position for position, x in enumerate(given)}
     node = walk.visit(result)
     if not walk.needed:
-        return flatten(result, leaves)
+        return flatten(result, leaves), False
     leaves += walk.leaves
-    return Form, (node,)
+    return (Form, (node,)), walk.gives_again
 
 
-def parts_of(result: Any, outside: Callable[[], Collection[int]]) -> list[Any]:
-    """The lists, dicts and objects that :func:`flatten_result` takes apart, each once."""
+def parts_of(
+    result: Any, outside: Callable[[], Collection[int]], given: Sequence[Any] = ()
+) -> list[Any]:
+    """The lists, dicts and objects that :func:`flatten_run` takes apart, each once."""
     walk = _Walk(outside)
+    walk.given = {id(x): position for position, x in enumerate(given)}
     walk.visit(result)
     return [x for x in walk.seen if not isinstance(x, tuple)]
 
@@ -81,12 +95,17 @@ class _Walk:
         self.numbers: dict[int, int] = {}
         self.open: set[int] = set()
         self.needed = False  # is there anything that `flatten` cannot do?
+        self.given: dict[int, int] = {}
+        self.gives_again = False
 
     def visit(self, value: Any) -> Any:
         """The structure of ``value``."""
         if isinstance(value, Tensor) or is_varying(value):
             self.leaves.append(value)
             return None
+        if id(value) in self.given:
+            self.needed = self.gives_again = True
+            return Given(self.given[id(value)])
         kind: type = type(value)
         if varying_parts(value) is not None:
             return self.take_apart(value, kind)

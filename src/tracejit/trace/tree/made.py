@@ -58,6 +58,9 @@ class Made:
     opened: bool
     compiled: bool
     apart: tuple[Recording, Any] | None = None  # the only path as it was recorded, its guards apart
+    #: Do containers among its arguments matter themselves, and what else did the code reach?
+    handed_in: bool = False
+    reached: frozenset[int] = frozenset()
     _lock: Any
     failure: str | None
     replays: int
