@@ -156,13 +156,13 @@ class ProtocolMethods(TensorCore):
     def numpy(self, *, force: bool = False) -> Any:
         """The values as a NumPy array that shares memory with this tensor.
 
-        Raises ``RuntimeError`` when the tensor requires grad, unless ``force``.
+        Raises ``RuntimeError`` when the tensor requires grad, unless ``force`` or where gradients are off.
 
         >>> import tracejit as tj
         >>> tj.tensor([1.0, 2.0]).numpy()
         array([1., 2.], dtype=float32)
         """
-        if not force and self.requires_grad:
+        if not force and MODES.grad and self.requires_grad:
             raise AutogradError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
             )

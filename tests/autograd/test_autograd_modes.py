@@ -85,6 +85,13 @@ def test_set_grad_enabled_as_a_function():
     assert tj.is_grad_enabled()
 
 
+@pytest.mark.parametrize("given", [1, 0.0, None, tj.tensor(True)])
+def test_set_grad_enabled_takes_a_bool(given):
+    with pytest.raises(TypeError, match=f"must be bool, not {type(given).__name__}"):
+        tj.set_grad_enabled(given)
+    assert tj.is_grad_enabled()
+
+
 def test_recursion_of_a_decorated_function():
     @tj.no_grad()
     def depth(n):

@@ -25,6 +25,12 @@ PARTLY: dict[str, Callable[[Any], Any]] = {
     "out of a function": lambda x: tj.add(x[:-1], 1, out=x[1:]),
     "out of an op": lambda x: tj.exp(x[:-1], out=x[1:]),
     "the operator": lambda x: x[1:].__iadd__(x[:-1]),
+    "at positions": lambda x: x.__setitem__([0, 1], x[2:4]),
+    "one at positions": lambda x: x.__setitem__([0, 1], x[2]),
+    "all of it, at positions": lambda x: x.__setitem__(list(range(8)), x),
+    "one of a list": lambda x: x.__setitem__([0, 1], x[2:3]),
+    "under a mask": lambda x: x.__setitem__(x > 5, x[:2]),
+    "put": lambda x: x.index_put_((tj.tensor([0]),), x[1:2]),
 }
 
 
@@ -43,6 +49,12 @@ SERVED: dict[str, tuple[Callable[[Any], Any], list[float]]] = {
     "beside it": (lambda x: x[:2].add_(x[2:]), [2, 4, 2, 3]),
     "a copy": (lambda x: x[1:].add_(x[:-1].clone()), [0, 1, 3, 5]),
     "turned round": (lambda x: x.copy_(x.flip(0)), [3, 2, 1, 0]),
+    "one for all": (lambda x: x.__setitem__(..., x[-1:]), [3, 3, 3, 3]),
+    "one element for all": (lambda x: x.__setitem__(slice(None), x[1]), [1, 1, 1, 1]),
+    "a row for all": (lambda x: x.view(2, 2).__setitem__(..., x[2:]), [2, 3, 2, 3]),
+    "one under a mask": (lambda x: x.__setitem__(x > 1, x[1:2]), [0, 1, 1, 1]),
+    "a number to fill": (lambda x: x.masked_fill_(x > 1, x[1]), [0, 1, 1, 1]),
+    "a number at positions": (lambda x: x.index_fill_(0, tj.tensor([0]), x[3]), [3, 1, 2, 3]),
     "a sum": (lambda x: tj.sum(x.view(2, 2), 0, out=x[:2]), [2, 4, 2, 3]),
 }
 
@@ -53,6 +65,13 @@ def test_what_does_not_is_served(what: str) -> None:
     write, expected = SERVED[what]
     write(x)
     assert x.tolist() == expected
+
+
+def test_a_mask_that_shares_a_part_is_refused() -> None:
+    mask = tj.tensor([True, False, True, False])
+    with pytest.raises(RuntimeError, match="refer to a single memory location"):
+        mask[1:].masked_fill_(mask[:-1], False)
+    assert mask.tolist() == [True, False, True, False]
 
 
 def test_compiled_code_refuses_the_same() -> None:

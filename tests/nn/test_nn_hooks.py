@@ -97,6 +97,27 @@ def test_full_backward_hooks_replace():
     assert x.grad.tolist() == [21.0]
 
 
+def test_backward_hooks_are_those_of_the_call():
+    module, seen = nn.Linear(2, 2), []
+
+    def register(name):
+        return (
+            module.register_full_backward_pre_hook(lambda m, go: seen.append(f"{name} before")),
+            module.register_full_backward_hook(lambda m, gi, go: seen.append(f"{name} after")),
+        )
+
+    handles = register("old")
+    out = module(ones(1, 2, requires_grad=True))
+    for handle in handles:
+        handle.remove()
+    register("new")
+    out.sum().backward()
+    assert seen == ["old before", "old after"]
+    seen.clear()
+    module(ones(1, 2, requires_grad=True)).sum().backward()
+    assert seen == ["new before", "new after"]
+
+
 def test_full_backward_hook_when_no_input_needs_grad():
     class Scale(nn.Module):
         def __init__(self) -> None:

@@ -27,6 +27,15 @@ def test_numpy_of_a_tensor_that_requires_grad():
     assert x.detach().numpy().tolist() == [1]
 
 
+@pytest.mark.parametrize("mode", [tj.no_grad, tj.inference_mode])
+def test_numpy_where_gradients_are_off(mode):
+    x = tj.tensor([1.0], requires_grad=True)
+    with mode():
+        x.numpy()[0] = 3
+        assert np.asarray(x).tolist() == [3]
+    assert x.tolist() == [3]
+
+
 def test_from_numpy_shares_memory():
     a = np.zeros((2, 3))[:, ::2]
     x = tj.from_numpy(a)

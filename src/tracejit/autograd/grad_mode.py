@@ -122,6 +122,8 @@ class enable_grad(_Bare):  # noqa: N801
 class set_grad_enabled(_Mode):  # noqa: N801
     """Turn recording on or off: at once when called, or for a ``with`` block or a decorated function.
 
+    Raises ``TypeError`` for what is no bool.
+
     >>> import tracejit as tj
     >>> with tj.set_grad_enabled(False):
     ...     tj.is_grad_enabled()
@@ -129,7 +131,12 @@ class set_grad_enabled(_Mode):  # noqa: N801
     """
 
     def __init__(self, mode: bool) -> None:
-        self.mode = bool(mode)
+        if not isinstance(mode, bool):
+            raise TypeError(
+                "set_grad_enabled(): argument 'enabled' (position 1) must be bool, not "
+                f"{type(mode).__name__}"
+            )
+        self.mode = mode
         self._previous = (MODES.grad, MODES.inference)
         self._switch()
 

@@ -113,10 +113,10 @@ def call(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def call_plainly(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """``module.forward`` with hooks around it."""
+    before, after = hooks_around(module, "backward_pre"), hooks_around(module, "backward")
     for hook, with_kwargs in hooks_around(module, "forward_pre"):
         args, kwargs = _run_pre_hook(module, hook, with_kwargs, args, kwargs)
-    backward = bool(hooks_around(module, "backward") or hooks_around(module, "backward_pre"))
-    around = _AroundBackward(module) if backward and MODES.grad else None
+    around = _AroundBackward(module, before, after) if (before or after) and MODES.grad else None
     if around is not None:
         args = around.enter(args)
     try:
@@ -169,10 +169,13 @@ def _run_always(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
 
 
 class _AroundBackward:
-    """Two identity nodes, at the inputs and outputs of a module, that show the gradients passing by to its hooks."""
+    """Two identity nodes, at the inputs and outputs of a module, that show the gradients passing by to its hooks.
 
-    def __init__(self, module: Any) -> None:
-        self.module = module
+    The hooks are those of when the module was called: what comes or goes afterwards is for later calls.
+    """
+
+    def __init__(self, module: Any, before: tuple[Hook, ...], after: tuple[Hook, ...]) -> None:
+        self.module, self.before, self.after = module, before, after
         self.grad_output: tuple[Any, ...] | None = None
         self.count = 0
         self.inputs_need_grad = False
@@ -210,7 +213,7 @@ class _AroundBackward:
         def seen(grads: list[Any]) -> Sequence[Any]:
             by_position = dict(zip(chosen, grads, strict=True))
             grad_output = tuple(by_position.get(i) for i in range(len(outputs)))
-            for hook in hooks_around(self.module, "backward_pre"):
+            for hook in self.before:
                 grad_output = _replaced(grad_output, hook(self.module, grad_output), "grad_output")
             self.grad_output = grad_output
             if not self.inputs_need_grad:
@@ -231,7 +234,7 @@ class _AroundBackward:
 
     def run_backward(self, grad_input: tuple[Any, ...]) -> tuple[Any, ...]:
         """What the backward hooks make of ``grad_input``."""
-        for hook in hooks_around(self.module, "backward"):
+        for hook in self.after:
             new = hook(self.module, grad_input, self.grad_output)
             if new is not None and not self.inputs_need_grad:
                 if not isinstance(new, tuple) or any(g is not None for g in new):

@@ -28,6 +28,24 @@ def refuse_overlap(target: Any, operands: Iterable[Any]) -> None:
             raise RuntimeError(_SHARED)
 
 
+def refuse_own(target: Any, operands: Iterable[Any]) -> None:
+    """Refuse to write at positions of ``target`` what lies in its memory, in the very same elements too.
+
+    As in :func:`refuse_overlap`, nobody looks where elements have gaps between them. Raises ``RuntimeError``.
+
+    >>> import tracejit as tj
+    >>> x = tj.arange(4.0)
+    >>> x[[0, 1]] = x[2:]
+    Traceback (most recent call last):
+    RuntimeError: unsupported operation: some elements of the input tensor and the written-to tensor refer to ...
+    """
+    for operand in operands:
+        if getattr(operand, "_writes", None) is not target._writes:
+            continue
+        if operand is target or _partly(target.array, operand.array, or_all=True):
+            raise RuntimeError(_SHARED)
+
+
 _SHARED = (
     "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
     "location. Please clone() the tensor before performing the operation."
@@ -71,14 +89,14 @@ def refuse_shared(target: Any, operands: Iterable[Any]) -> None:
                 raise RuntimeError(_SHARED)
 
 
-def _partly(one: Any, other: Any) -> bool:
-    """Do two arrays without gaps share some of their elements, or all in another order?"""
+def _partly(one: Any, other: Any, or_all: bool = False) -> bool:
+    """Do two arrays without gaps share some of their elements, or all in another order (with ``or_all``, in any)?"""
     first, second = byte_bounds(one), byte_bounds(other)
     for (low, high), array in ((first, one), (second, other)):
         if not array.size or high - low != array.size * array.itemsize:
             return False
     if first == second:
-        return _steps(one) != _steps(other)
+        return or_all or _steps(one) != _steps(other)
     return first[0] < second[1] and second[0] < first[1]
 
 

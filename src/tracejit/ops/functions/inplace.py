@@ -10,7 +10,7 @@ from ...cuda.pinned import without_waiting
 from ...errors import DtypeError
 from ...modes import MODES
 from .. import movement as m
-from ..overlaps import refuse_overlap, refuse_repeated
+from ..overlaps import refuse_overlap, refuse_own, refuse_repeated
 from ..table import METHODS, function
 from .common import Number, Tensor, as_type, constant, is_tensor, refuse_filling, shape_of
 from .repeated_places import WRITES, once, repeated
@@ -169,14 +169,39 @@ def _refuse(name: str, x: Tensor) -> None:
         )
 
 
+def _refuse_overlap(self: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    refuse_overlap(self, (*args, *kwargs.values()))
+
+
+def _refuse_mask(self: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    refuse_overlap(self, (*args[:1], kwargs.get("mask")))  # the value is read before all else
+
+
+def _refuse_index(self: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    refuse_overlap(self, (*args[1:2], kwargs.get("index")))  # the same
+
+
+def _refuse_own(self: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    given = (*args, *kwargs.values())
+    refuse_own(self, (*given, *(i for v in given if isinstance(v, (tuple, list)) for i in v)))
+
+
+_REFUSE = {
+    "masked_fill": _refuse_mask,
+    "index_fill": _refuse_index,
+    "index_put": _refuse_own,
+}
+
+
 def _twin(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     checked = name in ("abs", "float_power")
+    refuse = _REFUSE.get(name, _refuse_overlap)
     to_repeated = WRITES.get(name)
 
     def write(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if checked:
             _refuse(name, self)
-        refuse_overlap(self, (*args, *kwargs.values()))
+        refuse(self, args, kwargs)
         if to_repeated is not None and repeated(self):
             return to_repeated(self, *args, **kwargs)
         since = self._next_node()

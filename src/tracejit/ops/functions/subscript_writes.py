@@ -13,7 +13,7 @@ from .. import elementwise as e
 from .. import indexing as ix
 from .. import movement as m
 from .. import source as s
-from ..overlaps import refuse_overlap
+from ..overlaps import refuse_overlap, refuse_own
 from ..table import function
 from .common import Tensor, as_type, constant, is_tensor, refuse_overflow, shape_of
 from .repeated_places import fill_where, fitted, put_at, repeated
@@ -69,13 +69,17 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     view, indices = select_scalars(view, found)
     if indices and is_tensor(given):
         refuse_other_dtype(self, index if isinstance(index, tuple) else (index,), given)
+    if indices and not (is_tensor(given) and given.spec.numel == 1 and _by_mask(index)):
+        refuse_own(view, (given, *indices.values()))
     if indices and repeated(view):
         index = tuple(indices.get(d, slice(None)) for d in range(view.ndim))
         put_at(view, index, lambda shape: fitted(value, view.dtype, shape), accumulate=False)
     elif indices:
         view._assign(put_back(view, indices, value, accumulate=False), since)
     else:
-        refuse_overlap(view, (value,))
+        # One that is spread over the view stands for many elements, which nobody compares.
+        if is_tensor(value) and value.spec.numel == view.spec.numel:
+            refuse_overlap(view, (value,))
         view._assign(fitted(value, view.dtype, shape_of(view)), since)
 
 
@@ -90,6 +94,12 @@ def refuse_other_dtype(
         "Index put requires the source and destination dtypes match, "
         f"got {x.dtype.title} for the destination and {value.dtype.title} for the source."
     )
+
+
+def _by_mask(index: Any) -> bool:
+    """Is all that a mask chooses written to? One value is read before it is."""
+    entries = index if isinstance(index, tuple) else (index,)
+    return any(is_tensor(i) and i.dtype is dtypes.bool_ for i in entries)
 
 
 def _number(value: Any) -> Any:
