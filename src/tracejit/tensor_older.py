@@ -286,10 +286,8 @@ class OlderMethods(TensorCore):
             self  # whose elements are shown: its gradient is asked for, where it has all of them
         )
         start = offset - self.storage_offset()
-        if self._base is not None and not (
-            _laid(self).is_contiguous() and 0 <= start < self.numel() - reach
-        ):
-            owner = _whole_of(self)
+        if not (_laid(self).is_contiguous() and 0 <= start < self.numel() - reach):
+            owner = _lying_in(self) if self._base is None else _whole_of(self)
             start = offset - owner.storage_offset()
         laid = _laid(owner)
         if not laid.is_contiguous():
@@ -339,6 +337,19 @@ def _laid(base: Any) -> Any:
 
     order = sorted(range(base.ndim), key=lambda d: (-base.stride(d), -base.shape[d]))
     return base if order == [*range(base.ndim)] else permute(base, dims=tuple(order))
+
+
+def _lying_in(x: Any) -> Any:
+    """The memory that ``x``, a view of nothing, may be left in as a part of; ``x`` itself where it has history."""
+    memory = memory_of_tensor(x)
+    storage = Storage(memory)
+    if storage.nbytes() == memory.nbytes or x.requires_grad or type(x._block) is Mirrored:
+        return x
+    if MODES.recorder is not None:
+        MODES.recorder.unsupported("as_strided() beyond a detached view inside a compiled function")
+    whole = x._wrap(storage.elements(x.dtype.np))
+    whole._writes, whole._inference = x._writes, x._inference
+    return whole
 
 
 def _whole_of(view: Any) -> Any:

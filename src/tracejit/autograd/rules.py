@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..ops.complex_numbers import conjugate
@@ -35,10 +35,9 @@ def differentiate_operands(
     turned = known["g"].spec.dtype.is_complex
     if turned:  # gradients are conjugates of derivatives, and rules are written for derivatives
         known["g"] = conjugate(known["g"])
+    given = {**op.attributes, **attributes}
     if op.shared is not None:
-        needs = op.shared.needs
-        values = [known[name] if name in known else attributes[name] for name in needs]
-        known["shared"] = op.shared.function(*values)
+        known["shared"] = op.shared.function(*_told(op.shared.needs, known, given))
     result: list[Any] = []
     for position, want in enumerate(wanted):
         rule = op.gradient_rule(position) if want else None
@@ -46,13 +45,7 @@ def differentiate_operands(
             result.append(None)
             continue
         known["position"] = position
-        arguments = []
-        for name in rule.needs:
-            if name in known:
-                arguments.append(known[name])
-            else:
-                arguments.append(attributes[name] if name in attributes else op.attributes[name])
-        gradient = rule.function(*arguments)
+        gradient = rule.function(*_told(rule.needs, known, given))
         if turned and gradient.spec.dtype.is_complex:
             gradient = conjugate(gradient)
         operand = operand_types[position]
@@ -60,6 +53,10 @@ def differentiate_operands(
             gradient = fit(gradient, operand, broadcast)
         result.append(gradient)
     return result
+
+
+def _told(needs: Sequence[str], known: Mapping[str, Any], given: Mapping[str, Any]) -> list[Any]:
+    return [known[name] if name in known else given[name] for name in needs]
 
 
 def fit(gradient: Any, operand: TensorType, broadcast: bool) -> Any:

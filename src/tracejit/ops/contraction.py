@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import DType, float32
+from ..dtypes import DType, bool_, float32
 from ..errors import DtypeError, ShapeError
 from ..types import TensorType, Turned
 from . import shapes
 from .elementwise import cast
 from .movement import permute, sum_to
 from .namespace import wide, xp
+from .promotion import UnsupportedDtypeError
 from .table import Array, Sample, contraction
 
 #: Products of whole numbers from which on it pays to turn them into others.
@@ -29,6 +30,8 @@ def _matmul_type(x: TensorType, y: TensorType, dtype: DType | None = None) -> Te
             f"expected m1 and m2 to have the same dtype, but got: {x.dtype.name} != {y.dtype.name} "
             f"(matmul: {x} @ {y})"
         )
+    if x.dtype is bool_:
+        raise UnsupportedDtypeError("\"addmm_impl_cpu_\" not implemented for 'Bool'")
     if x.ndim < 2 or y.ndim < 2:
         raise ShapeError(f"matmul: both operands need two dimensions here, got {x} @ {y}")
     if x.shape[-1] != y.shape[-2]:

@@ -120,15 +120,20 @@ def solve(a: Array, b: Array) -> Array:
     return guarded("solve", packed.solve, a, b)
 
 
+def _of_triangle(
+    shared: Any, a_type: TensorType, out: Any, lower: bool, whole: bool = False
+) -> Any:
+    g = sum_to(-matmul(shared, transposed(out)), a_type.shape)
+    return g if whole else triangle(g, lower=lower, diagonal_share=1.0)
+
+
 @contraction(
-    lambda a, b, lower: _solve_type(a, b),
-    shared=lambda g, a, lower: solve_triangle(transposed(a), g, lower=not lower),
+    lambda a, b, lower, whole=False: _solve_type(a, b),
+    shared=lambda g, a, lower, whole: solve_triangle(
+        transposed(a), g, lower=not lower, whole=whole
+    ),
     grad={
-        "a": lambda shared, a_type, out, lower: triangle(
-            sum_to(-matmul(shared, transposed(out)), a_type.shape),
-            lower=lower,
-            diagonal_share=1.0,
-        ),
+        "a": _of_triangle,
         "b": lambda shared, b_type: sum_to(shared, b_type.shape),
     },
     samples=(
@@ -136,8 +141,11 @@ def solve(a: Array, b: Array) -> Array:
         Sample((np.stack([SQUARE, 2 * SQUARE]), TALL), {"lower": False}),
     ),
 )
-def solve_triangle(a: Array, b: Array, *, lower: bool) -> Array:
-    """X with ``a @ X = b``, of which the lower (upper) triangle of ``a`` is read; a zero on the diagonal divides."""
+def solve_triangle(a: Array, b: Array, *, lower: bool, whole: bool = False) -> Array:
+    """X with ``a @ X = b``, of which the lower (upper) triangle of ``a`` is read; a zero on the diagonal divides.
+
+    With ``whole`` the gradient of ``a`` is that of a matrix whose other triangle is zero, and not held at zero.
+    """
     left, right = wide(a), wide(b)
     batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
     n = xp(a, b)

@@ -24,6 +24,7 @@ from ..types import Shape, TensorType
 from .keys import draw_by_kernel, making_device
 from .kinds import Source
 from .op import Array, Sample
+from .promotion import UnsupportedDtypeError
 from .table import declare
 
 _LOW = np.uint64(0xFFFFFFFF)
@@ -114,7 +115,7 @@ def _key_type(key: TensorType, *, index: int, shape: Shape, dtype: DType) -> Ten
 
 def _float_type(key: TensorType, *, index: int, shape: Shape, dtype: DType) -> TensorType:
     if not dtype.is_floating_point:
-        raise DtypeError(f'"random" not implemented for {dtype.title!r}')
+        raise UnsupportedDtypeError(f'"random" not implemented for {dtype.title!r}')
     return _key_type(key, index=index, shape=shape, dtype=dtype)
 
 

@@ -184,7 +184,7 @@ def _gamma_density(g: Any, a: Any, x: Any) -> Any:
 
 @elementwise(
     None,
-    promotion=p.to_float,
+    promotion=p.floats_only,
     grad={"y": lambda g, x, y: _gamma_density(g, x, y)},
     domain=POSITIVE,
 )
@@ -195,7 +195,7 @@ def igamma(x: Array, y: Array) -> Array:
 
 @elementwise(
     None,
-    promotion=p.to_float,
+    promotion=p.floats_only,
     grad={"y": lambda g, x, y: -_gamma_density(g, x, y)},
     domain=POSITIVE,
 )

@@ -225,6 +225,7 @@ def hardtanh(
     """
     if min_val > max_val:
         raise ArgumentValueError("min_val cannot be greater than max_val")
+    refuse_bool("hardtanh", input.dtype)
     if input.dtype.category == "int":
         min_val, max_val = int(min_val), int(max_val)
     refuse_overflow(input.dtype, min_val, max_val)

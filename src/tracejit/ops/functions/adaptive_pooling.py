@@ -237,6 +237,7 @@ def _unpool(
 ) -> Tensor:
     name = f"max_unpool{rank}d"
     x, added = batched(name, input, rank)
+    require_float(name, x)
     where, _ = batched(name, indices, rank)
     if shape_of(x) != shape_of(where):
         raise ShapeError(

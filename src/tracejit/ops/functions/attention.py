@@ -18,7 +18,7 @@ from ..contraction import transposed
 from ..precision import lower_precision
 from ..shapes import numel
 from ..table import function
-from .common import Tensor, as_type, shape_of, upcast
+from .common import Tensor, as_type, refuse, shape_of, upcast
 from .dropout import dropout
 from .matrices import matmul
 from .sampling import draw_uniform
@@ -78,6 +78,7 @@ def scaled_dot_product_attention(
 
 
 def _check_dtypes(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> None:
+    refuse("scaled_dot_product_attention", query.dtype, "bool int")
     own = query.dtype
     if own is not key.dtype or own is not value.dtype:
         raise DtypeError(

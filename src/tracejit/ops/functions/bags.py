@@ -15,12 +15,13 @@ from .. import ordering as o
 from .. import reduction as r
 from .. import source as s
 from ..table import function
-from .common import Tensor, as_type, check_tensor, constant, shape_of
+from .common import Tensor, as_type, check_tensor, constant, require_float, shape_of
 from .embeddings import by_frequency, shorten_rows
 from .slicing import narrow
 
 
 def _check(input: Tensor, weight: Tensor, offsets: Tensor | None, mode: str, scores: Any) -> None:
+    require_float("embedding_bag", weight)
     check_tensor("embedding_bag", input)
     check_tensor("embedding_bag", weight, "weight", 2)
     if input.ndim == 2 and offsets is not None:

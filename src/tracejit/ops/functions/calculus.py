@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ... import dtypes
 from ...errors import ShapeError
 from .. import complex_numbers as cx
 from .. import elementwise as e
@@ -14,6 +15,7 @@ from .. import ordering as o
 from .. import reduction as r
 from .. import transcendental as t
 from ..linear_algebra import adjoint
+from ..promotion import UnsupportedDtypeError
 from ..table import alias, function
 from .common import Number, Tensor, as_type, dim_of, is_tensor, promoted, shape_of
 from .joining import cat
@@ -88,6 +90,8 @@ def gradient(
     >>> tj.gradient(tj.tensor([1.0, 4.0, 9.0]))
     (tensor([3., 4., 5.]),)
     """
+    if input.dtype is dtypes.uint8:
+        raise UnsupportedDtypeError("tracejit.gradient does not support uint8 input.")
     spacing = 1 if spacing is None else spacing
     if edge_order not in (1, 2):
         raise RuntimeError("gradient only supports edge_order=1 and edge_order=2.")
@@ -164,6 +168,8 @@ def cov(
     tensor([[ 2., -2.],
             [-2.,  2.]])
     """
+    if input.dtype is dtypes.bool_:
+        raise UnsupportedDtypeError("cov(): bool dtype is not supported for input")
     if input.ndim > 2:
         raise ShapeError(
             f"cov(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions"

@@ -232,6 +232,12 @@ def refuse_bool(name: str, dtype: DType) -> None:
         raise UnsupportedDtypeError(f"\"{name}\" not implemented for 'Bool'")
 
 
+def refuse(name: str, dtype: DType, categories: str) -> None:
+    """Raise ``RuntimeError`` for a dtype of one of these categories: "bool", "int", "float", "complex"."""
+    if dtype.category in categories:
+        raise UnsupportedDtypeError(f'"{name}" not implemented for {dtype.title!r}')
+
+
 def own(x: Tensor) -> Tensor:
     """``x``, or a copy where it is a view: moved and repeated elements may happen to lie where they were."""
     return clone(x) if getattr(x, "_base", None) is not None else x

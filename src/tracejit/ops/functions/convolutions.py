@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...dtypes import int64
 from ...errors import DtypeError, ShapeError
 from ...modes import MODES
 from .. import convolution as cv
@@ -11,7 +12,7 @@ from .. import elementwise as e
 from .. import movement as m
 from ..table import function
 from ..windows import Windows
-from .common import Tensor, as_type, check_tensor, shape_of
+from .common import Tensor, as_type, check_tensor, refuse, shape_of
 from .spatial import Shape, Sizes, batched, per_dim, unbatched
 
 
@@ -28,6 +29,7 @@ def _check_options(stride: Shape, padding: Shape, dilation: Shape, groups: int) 
 
 def _check_weight(name: str, weight: Tensor, rank: int, groups: int) -> None:
     check_tensor(name, weight, "weight", 2)
+    refuse(f"slow_{name}", weight.dtype, "bool")
     shape = shape_of(weight)
     if len(shape) != rank + 2:
         raise ShapeError(
@@ -197,6 +199,8 @@ def _transposed(
     steps = per_dim(name, "stride", stride, rank)
     around = per_dim(name, "padding", padding, rank)
     apart = per_dim(name, "dilation", dilation, rank)
+    if x.dtype is not int64:
+        refuse(f"slow_{name}", x.dtype, "int")
     extra = per_dim(name, "output_padding", output_padding, rank)
     _check_options(steps, around, apart, groups)
     _check_output_padding(extra, steps, apart)

@@ -13,7 +13,7 @@ from .. import indexing as ix
 from .. import movement as m
 from .. import reduction as r
 from ..table import function
-from .common import Tensor, as_type, shape_of
+from .common import Tensor, as_type, require_float, shape_of
 from .loss_reductions import flags_seen, reduced, reduction_of
 from .normalization import linear
 from .softmax import log_softmax
@@ -80,6 +80,7 @@ def nll_loss(
     >>> tj.nll_loss(tj.tensor([[-1.0, -2.0], [-3.0, -4.0]]), tj.tensor([0, 1]))
     tensor(2.5000)
     """
+    require_float("nll_loss_out_frame", input)
     reduction = reduction_of(size_average, reduce, reduction)
     return _picked(input, target, weight, ignore_index, reduction, e.chosen)
 

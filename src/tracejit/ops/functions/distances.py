@@ -10,7 +10,7 @@ from .. import movement as m
 from .. import reduction as r
 from ..precision import full_precision
 from ..table import function
-from .common import Number, Tensor, shape_of
+from .common import Number, Tensor, require_float, shape_of
 from .matrices import matmul
 from .norms import vector_norm
 from .reductions import root
@@ -92,6 +92,7 @@ def pdist(input: Tensor, p: Number = 2.0) -> Tensor:
     >>> tj.pdist(tj.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]))
     tensor([5.0000, 1.0000, 4.2426])
     """
+    require_float("pdist", input)
     if input.ndim != 2:
         raise ShapeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
     if p < 0:

@@ -13,7 +13,7 @@ from .. import ordering as o
 from .. import reduction as r
 from .. import source as s
 from ..table import function
-from .common import Tensor, as_type, check_tensor, dim_of, shape_of
+from .common import Tensor, as_type, check_tensor, dim_of, refuse, shape_of
 from .slicing import slice_along
 
 
@@ -45,6 +45,7 @@ def unique(
     >>> tj.unique(tj.tensor([3, 1, 3])), tj.unique(tj.tensor([[1, 2], [1, 2]]), dim=0)
     (tensor([1, 3]), tensor([[1, 2]]))
     """
+    refuse("unique", input.dtype, "complex")
     check_tensor("unique", input)
     wanted = [True, return_inverse, return_counts]
     if dim is None:
@@ -74,6 +75,7 @@ def unique_consecutive(
     >>> tj.unique_consecutive(tj.tensor([1, 1, 2, 1]), return_counts=True)
     (tensor([1, 2, 1]), tensor([2, 1, 1]))
     """
+    refuse("unique", input.dtype, "complex")
     check_tensor("unique_consecutive", input)
     x = m.reshape(input, shape=(input.spec.numel,)) if dim is None else input
     d = 0 if dim is None else dim_of(dim, input)

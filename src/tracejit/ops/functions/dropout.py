@@ -13,7 +13,7 @@ from .. import movement as m
 from .. import reduction as r
 from .. import transcendental as t
 from ..table import function
-from .common import Tensor, check_tensor, constant, shape_of
+from .common import Tensor, check_tensor, constant, refuse, shape_of
 from .sampling import draw_uniform, exponential
 from .softmax import softmax
 
@@ -51,7 +51,8 @@ def drawn(x: Tensor, shape: tuple[int, ...], p: float) -> Tensor:
     tensor([0., 0.])
     """
     if p == 1.0:
-        return e.mul(x, 0.0)
+        return e.mul(x, 0.0 if x.dtype.is_differentiable else constant(0, x.dtype))
+    refuse("dropout", x.dtype, "bool int complex")
     fine = dtypes.float64 if x.dtype is dtypes.float64 else dtypes.float32
     keep = c.ge(draw_uniform(shape, fine, None, x), p)
     return e.mul(e.where(keep, 1.0 / (1.0 - p), constant(0, x.dtype)), x)

@@ -9,7 +9,7 @@ from ...dtypes import DType
 from .. import elementwise as e
 from .. import transcendental as t
 from ..table import function
-from .common import Tensor, as_type, is_tensor, shape_of
+from .common import Tensor, as_type, is_tensor, refuse, shape_of
 from .sampling import (
     check_std,
     coin,
@@ -61,6 +61,7 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     >>> tj.empty(2).bernoulli_(1.0)
     tensor([1., 1.])
     """
+    refuse("bernoulli_scalar_cpu_", self.dtype, "complex")
     if not is_tensor(p) and not 0.0 <= p <= 1.0:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
     dtype = p.dtype if is_tensor(p) else dtypes.float32
@@ -94,6 +95,7 @@ def random_(
     >>> bool((tj.empty(100).random_(3) < 3).all())
     True
     """
+    refuse("random_kernel_cpu", self.dtype, "complex")
     low, high = (0, from_) if to is None else (from_ or 0, to)
     limit = _exact_limit(self.dtype) if high is None else high
     if low >= limit:

@@ -13,7 +13,17 @@ from .. import indexing as ix
 from .. import limits, shapes
 from .. import movement as m
 from ..table import function
-from .common import Number, Tensor, as_type, constant, dim_of, is_tensor, refuse_overflow, shape_of
+from .common import (
+    Number,
+    Tensor,
+    as_type,
+    constant,
+    dim_of,
+    is_tensor,
+    refuse,
+    refuse_overflow,
+    shape_of,
+)
 from .slicing import slice_along
 from .subscript import read
 from .subscript_writes import put_back, refuse_other_dtype
@@ -128,6 +138,9 @@ def scatter_reduce(
         raise RuntimeError(
             f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
         )
+    if reduce in ("amax", "amin", "mean"):
+        unfit = "bool" if reduce == "mean" else "complex"
+        refuse(f"scatter_gather_tensor_cpu_reduce_{reduce}", input.dtype, unfit)
     start = input if include_self else _without_self(input, d, index, reduce)
     if reduce not in ("sum", "mean"):
         return ix.scatter_combine(start, index, src, dim=d, reduce=reduce)
@@ -136,12 +149,13 @@ def scatter_reduce(
 
 
 def _averaged(x: Tensor, total: Tensor, dim: int, index: Tensor, include_self: bool) -> Tensor:
-    ones = constant(1, x.dtype, shape_of(index))
+    kind = x.dtype.to_real if x.dtype.is_complex else x.dtype
+    ones = constant(1, kind, shape_of(index))
     counts = ix.scatter_add(
-        constant(1 if include_self else 0, x.dtype, shape_of(x)), index, ones, dim=dim
+        constant(1 if include_self else 0, kind, shape_of(x)), index, ones, dim=dim
     )
     counts = limits.clamp_min(counts, 1)
-    return e.div(total, counts) if x.dtype.is_floating_point else e.floor_divide(total, counts)
+    return e.div(total, counts) if x.dtype.is_differentiable else e.floor_divide(total, counts)
 
 
 def _without_self(x: Tensor, dim: int, index: Tensor, reduce: str) -> Tensor:
@@ -308,6 +322,7 @@ def index_reduce(
     >>> tj.index_reduce(tj.ones(2), 0, tj.tensor([0, 0]), tj.tensor([2.0, 5.0]), "prod")
     tensor([10.,  1.])
     """
+    refuse("index_func_", input.dtype, "bool complex" if reduce != "mean" else "bool")
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(
             f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}."

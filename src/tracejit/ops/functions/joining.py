@@ -13,6 +13,7 @@ from .. import movement as m
 from .. import ordering as o
 from .. import shapes
 from .. import source as s
+from ..promotion import UnsupportedDtypeError
 from ..table import alias, function
 from .common import Tensor, as_type, dim_of, is_tensor, own, shape_of
 from .shaping import as_nothing, broadcast_tensors, unsqueeze
@@ -288,7 +289,11 @@ def repeat_interleave(
     if repeats is None:
         if input.ndim != 1:
             raise ShapeError("repeat_interleave only accept 1D vector as repeat")
-        return o.repeated_positions(input)
+        if input.dtype not in (dtypes.int32, dtypes.int64):
+            raise UnsupportedDtypeError(
+                f'"repeat_interleave_cpu" not implemented for {input.dtype.title!r}'
+            )
+        return as_type(o.repeated_positions(input), input.dtype)
     if dim is None:
         return repeat_interleave(m.reshape(input, shape=(input.spec.numel,)), repeats, 0)
     d = dim_of(dim, input)

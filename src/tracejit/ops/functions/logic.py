@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from typing import Any
 
 from ...dtypes import bool_, get_default_dtype, promote_types, uint8
 from .. import comparison as c
@@ -19,6 +20,7 @@ from .common import (
     as_type,
     check_tensor,
     is_tensor,
+    refuse,
     refuse_overflow,
 )
 
@@ -130,7 +132,7 @@ def where(
     """
     if input is None and other is None:
         return condition.nonzero(as_tuple=True)
-    return e.where(_mask(condition), input, other)
+    return e.where(_mask(condition), *_fitting(input, other))
 
 
 @function(namespace=False, method="where")
@@ -142,7 +144,15 @@ def where_method(self: Tensor, condition: Tensor, other: Tensor | Number) -> Ten
     >>> x.where(x > 0, 0.0)
     tensor([0., 2.])
     """
-    return e.where(_mask(condition), self, other)
+    return e.where(_mask(condition), *_fitting(self, other))
+
+
+def _fitting(x: Any, y: Any) -> tuple[Any, Any]:
+    """Both; ``RuntimeError`` for a number that the whole numbers of the other do not reach."""
+    for tensor, number in ((x, y), (y, x)):
+        if isinstance(number, int) and is_tensor(tensor) and tensor.dtype.category == "int":
+            refuse_overflow(tensor.dtype, number)
+    return x, y
 
 
 def _mask(condition: Tensor) -> Tensor:
@@ -198,6 +208,8 @@ def isin(
         pairs = c.eq(test_elements, elements)
         found = r.any_true(pairs, dims=tuple(range(pairs.ndim)), keepdim=False)
     else:
+        for x in (elements, test_elements):
+            refuse("isin", x.dtype, "bool complex")
         found = _among(elements, m.reshape(test_elements, shape=(test_elements.spec.numel,)))
     return c.logical_not(found) if invert else found
 

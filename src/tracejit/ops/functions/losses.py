@@ -15,6 +15,7 @@ from .. import movement as m
 from .. import reduction as r
 from .. import transcendental as t
 from ..precision import full_precision
+from ..promotion import UnsupportedDtypeError
 from ..table import function
 from .activations import logsigmoid
 from .common import (
@@ -24,6 +25,7 @@ from .common import (
     dim_of,
     is_tensor,
     promoted,
+    refuse,
     require_float,
     shape_of,
 )
@@ -105,6 +107,7 @@ def binary_cross_entropy_with_logits(
         raise ArgumentValueError(
             f"Target size ({target.shape}) must be the same as input size ({input.shape})"
         )
+    refuse("log_sigmoid_cpu", input.dtype, "bool int")
     if target.dtype.category == "int":
         raise DtypeError(
             f"result type {input.dtype.title} can't be cast to the desired output type {target.dtype.title}"
@@ -308,6 +311,8 @@ def hinge_embedding_loss(
     >>> tj.hinge_embedding_loss(tj.tensor([0.25, 0.25]), tj.tensor([1.0, -1.0]))
     tensor(0.5000)
     """
+    if reduction == "mean" and not input.dtype.is_differentiable:
+        raise UnsupportedDtypeError(f'"mean" not implemented for {input.dtype.title!r}')
     apart = e.where(c.eq(target, 1), 0.0, limits.clamp_min(margin - input, 0.0))
     near = e.where(c.eq(target, -1), 0.0, input)
     return reduced(apart + near, old_reduction(size_average, reduce, reduction))

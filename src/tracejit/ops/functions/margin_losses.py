@@ -17,7 +17,7 @@ from ..ordering import cumsum
 from ..precision import full_precision
 from ..table import function
 from .activations import logsigmoid
-from .common import Number, Tensor, as_type, constant, shape_of
+from .common import Number, Tensor, as_type, constant, require_float, shape_of
 from .loss_reductions import check_reduction, old_reduction, reduced
 from .losses import pairwise_distance
 from .triangles import positions
@@ -86,6 +86,7 @@ def multi_margin_loss(
     >>> tj.multi_margin_loss(tj.tensor([[0.0, 0.5, 2.0]]), tj.tensor([0]))
     tensor(1.5000)
     """
+    require_float("multi_margin_loss", input)
     if p not in (1, 2):
         raise ArgumentValueError("only p == 1 and p == 2 supported")
     check_reduction(reduction)
@@ -127,6 +128,7 @@ def multilabel_margin_loss(
     >>> tj.multilabel_margin_loss(tj.tensor([0.1, 0.2, 0.4, 0.8]), tj.tensor([3, 0, -1, 1]))
     tensor(0.8500)
     """
+    require_float("multilabel_margin_loss", input)
     check_reduction(reduction)
     x, y, alone = _rows("multilabel_margin_loss", input, target, True)
     classes = shape_of(x)[1]

@@ -22,6 +22,7 @@ from .common import (
     check_tensor,
     is_tensor,
     promoted,
+    refuse,
     refuse_bool,
     refuse_overflow,
     require_float,
@@ -229,6 +230,7 @@ def deg2rad(input: Tensor) -> Tensor:
     >>> tj.deg2rad(tj.tensor([180.0]))
     tensor([3.1416])
     """
+    refuse("deg2rad", input.dtype, "complex")
     return e.mul(input, 0.017453292519943295)
 
 
@@ -240,6 +242,7 @@ def rad2deg(input: Tensor) -> Tensor:
     >>> tj.rad2deg(tj.tensor([1.0]))
     tensor([57.2958])
     """
+    refuse("rad2deg", input.dtype, "complex")
     return e.mul(input, 57.29577951308232)
 
 

@@ -14,7 +14,7 @@ from .. import reduction as r
 from .. import shapes
 from ..precision import given_precision, lower_precision
 from ..table import function
-from .common import Number, Tensor, as_type, conjugated, constant, dim_of, shape_of
+from .common import Number, Tensor, as_type, conjugated, constant, dim_of, refuse, shape_of
 from .complex_numbers import abs as magnitudes
 from .joining import stack
 from .linear_algebra import svdvals
@@ -168,6 +168,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     >>> tj.linalg.vecdot(tj.ones(2, 3), tj.ones(3))
     tensor([3., 3.])
     """
+    refuse("linalg.vecdot", x.dtype, "bool int")
     product = e.mul(conjugated(x), y)
     return as_type(r.sum(product, dims=(dim_of(dim, product),), keepdim=False), product.dtype)
 

@@ -26,8 +26,8 @@ Three = tuple[Tensor, Tensor, Tensor]
 
 
 def _statistics(x: Tensor, dims: tuple[int, ...], eps: float, keepdim: bool) -> tuple[Tensor, ...]:
-    """Means and reciprocal standard deviations over ``dims``, without history."""
-    wide = upcast(e.detach_copy(x))
+    """Means and reciprocal standard deviations over ``dims``."""
+    wide = upcast(x)
     n = count(wide, dims)
     mean = e.div(r.sum(wide, dims=dims, keepdim=True), n)
     variance = e.div(r.sum(e.square(e.sub(wide, mean)), dims=dims, keepdim=True), n)
@@ -54,7 +54,7 @@ def native_layer_norm(
     found = layer_norm(input, normalized_shape, weight, bias, eps)
     trailing = 1 if isinstance(normalized_shape, int) else len(normalized_shape)
     dims = tuple(range(input.ndim - trailing, input.ndim))
-    mean, deviation = _statistics(input, dims, eps, True)
+    mean, deviation = _statistics(e.detach_copy(input), dims, eps, True)
     return found, mean, deviation
 
 
@@ -112,7 +112,7 @@ def native_batch_norm(
     if not training:
         empty = s.full(shape=(0,), value=0, dtype=input.dtype)
         return found, empty, empty
-    mean, deviation = _statistics(input, (0, *range(2, input.ndim)), eps, False)
+    mean, deviation = _statistics(e.detach_copy(input), (0, *range(2, input.ndim)), eps, False)
     return found, mean, deviation
 
 

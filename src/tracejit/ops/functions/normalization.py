@@ -188,6 +188,7 @@ def group_norm(
                 f"Expected {role} to be a vector of size equal to the number of channels in input, but "
                 f"got {role} of shape {list(shape_of(parameter))} and input of shape {list(shape)}"
             )
+    require_float("GroupNormKernelImpl", input)
     _check_dtypes(input, weight, bias)
     # One shape for statistics, scales and shifts, so that they are found in one pass over each group.
     channels = shape[1] // num_groups
@@ -273,6 +274,7 @@ def normalized_by_batch(
             weight=weight,
             bias=bias,
         )
+    require_float("batch_norm", input)
     _check_dtypes(input, weight, bias, running_mean, running_var)
     x = upcast(input)
     if training or running_mean is None or running_var is None:
@@ -338,6 +340,7 @@ def instance_norm(
             f"{list(shape_of(input))}"
         )
     _check_channels(shape_of(input)[1], weight=weight, bias=bias, running_mean=running_mean)
+    require_float("batch_norm", input)
     _check_dtypes(input, weight, bias, running_mean, running_var)
     wide = upcast(input)
     if running_mean is not None and running_var is not None:

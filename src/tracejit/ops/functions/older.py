@@ -23,6 +23,7 @@ from .common import (
     dim_of,
     is_tensor,
     place_of,
+    refuse,
     shape_of,
     with_zero_gradient,
 )
@@ -77,6 +78,8 @@ def range(
     >>> tj.range(1, 3)
     tensor([1., 2., 3.])
     """
+    if dtype is not None:
+        refuse("range_cpu", dtypes.as_dtype(dtype), "bool complex")
     low, high = (0, start) if end is None else (start, end)
     if step == 0 or (high - low) / step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
@@ -290,6 +293,7 @@ def cauchy_(
     >>> tj.empty(3).cauchy_().shape
     tracejit.Size([3])
     """
+    refuse("cauchy", self.dtype, "complex")
     if sigma <= 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
     u = draw_uniform(shape_of(self), self.dtype, generator, self)
@@ -306,6 +310,7 @@ def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
     >>> bool((tj.empty(10).geometric_(0.5) >= 1).all())
     True
     """
+    refuse("geometric_cpu", self.dtype, "bool complex")
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
     u = draw_uniform(shape_of(self), dtypes.float64, generator, self)

@@ -13,7 +13,7 @@ from .. import shapes
 from .. import source as s
 from ..precision import widened
 from ..table import function
-from .common import Number, Tensor, as_type, constant, refuse_overflow, shape_of
+from .common import Number, Tensor, as_type, constant, refuse, refuse_overflow, shape_of
 from .slicing import flipped, slice_along
 
 
@@ -97,6 +97,8 @@ def _cut(x: Tensor, d: int, before: int, after: int) -> Tensor:
 
 def _indexed(x: Tensor, d: int, before: int, after: int, mode: str) -> Tensor:
     """Repeat positions of the input itself."""
+    if mode != "circular":
+        refuse(f"{mode}_pad", x.dtype, "bool")
     if mode == "circular":  # what is cut off does not come round again
         x = _cut(x, d, before, after)
         before, after = max(before, 0), max(after, 0)

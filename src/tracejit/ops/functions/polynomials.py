@@ -10,7 +10,7 @@ from .. import elementwise as e
 from .. import transcendental as t
 from ..polynomials import FAMILIES, orthogonal_polynomial
 from ..table import function
-from .common import Number, Tensor, check_tensor
+from .common import Number, Tensor, check_tensor, refuse
 
 POLYNOMIALS: dict[str, Callable[..., Tensor]] = {}
 
@@ -47,6 +47,7 @@ def spherical_bessel_j0(input: Tensor) -> Tensor:
     >>> tj.special.spherical_bessel_j0(tj.tensor([0.0]))
     tensor([1.])
     """
+    refuse("spherical_bessel_j0_cpu", input.dtype, "complex")
     check_tensor("special_spherical_bessel_j0", input)
     zero = c.eq(input, 0)
     x = e.where(zero, 1.0, input)

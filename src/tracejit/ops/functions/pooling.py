@@ -15,7 +15,7 @@ from ..shapes import numel
 from ..table import function
 from ..windows import Windows
 from .arithmetic import div
-from .common import Number, Tensor, as_type, refuse_bool, shape_of, upcast
+from .common import Number, Tensor, as_type, refuse, shape_of, upcast
 from .pooling_windows import largest_and_numbers, largest_of, positions_of, sums_of, windows_of
 from .spatial import Shape, Sizes, batched, per_dim, unbatched
 
@@ -41,7 +41,10 @@ def _max_pool(
 ) -> Any:
     name = f"max_pool{rank}d"
     x, added = batched(name, input, rank)
-    refuse_bool(name, x.dtype)
+    alone = rank == 1 and not return_indices
+    refuse(
+        f"{name}_impl" if alone else name, x.dtype, "bool int complex" if alone else "bool complex"
+    )
     check_not_empty(name, x)
     size = shape_of(x)[2:]
     windows = windows_of(name, size, kernel_size, stride, padding, dilation, ceil_mode)
@@ -160,6 +163,8 @@ def _avg_pool(
 ) -> Tensor:
     name = f"avg_pool{rank}d"
     x, added = batched(name, input, rank)
+    if x.dtype is not dtypes.int64:
+        refuse(name, x.dtype, "bool int")
     if divisor_override == 0:
         raise ShapeError("divisor must be not zero")
     check_not_empty(name, x)

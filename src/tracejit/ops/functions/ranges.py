@@ -16,7 +16,7 @@ from .. import shapes
 from .. import source as s
 from ..complex_numbers import complex_of_parts
 from ..table import function
-from .common import Number, Tensor, as_type, constant
+from .common import Number, Tensor, as_type, constant, refuse, refuse_bool
 from .factories import made
 
 
@@ -46,6 +46,8 @@ def arange(
     first, last = (0, start) if end is None else (start, end)
     first, last, step = _plain(first), _plain(last), _plain(step)
     kind = dtypes.as_dtype(dtype) if dtype is not None else None
+    if kind is not None:
+        refuse("arange_cpu", kind, "bool complex")
     if not all(isinstance(v, int) or v - v == 0 for v in (first, last)):  # infinite, or no number
         raise RuntimeError(f"unsupported range: {first} -> {last}")
     if kind is dtypes.int64:  # the bounds are converted first
@@ -120,6 +122,7 @@ def _kind_between(first: Number, last: Number, dtype: Any) -> DType:
         plain = dtypes.get_default_dtype()
         return plain.to_complex if mixed else plain
     kind = dtypes.as_dtype(dtype)
+    refuse_bool("linspace_cpu", kind)
     if mixed and not kind.is_complex:
         raise DtypeError(f"complex numbers cannot be converted to {kind.name}")
     return kind

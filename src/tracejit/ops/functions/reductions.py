@@ -19,14 +19,7 @@ from .. import transcendental as t
 from ..complex_numbers import magnitude
 from ..precision import full_precision
 from ..table import function
-from .common import (
-    Tensor,
-    as_type,
-    check_tensor,
-    dims_of,
-    shape_of,
-    upcast,
-)
+from .common import Tensor, as_type, check_tensor, dims_of, refuse, shape_of, upcast
 from .complex_numbers import real
 
 Dim = int | Sequence[int] | None
@@ -112,6 +105,7 @@ def nansum(
     >>> tj.nansum(tj.tensor([1.0, float("nan")]))
     tensor(1.)
     """
+    refuse("nansum", input.dtype, "complex")
     x = e.where(c.isnan(input), 0, input) if input.dtype.is_differentiable else input
     return sum(x, dim, keepdim, dtype=dtype)
 

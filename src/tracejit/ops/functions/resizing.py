@@ -16,7 +16,7 @@ from .. import limits
 from ..resampling import mix_along
 from ..shapes import refuse_vast
 from ..table import FUNCTIONS, function
-from .common import Tensor, as_type, check_tensor, shape_of, upcast
+from .common import Tensor, as_type, check_tensor, require_float, shape_of, upcast
 
 Shape = tuple[int, ...]
 
@@ -158,6 +158,8 @@ def interpolate(
             f"({_named(own)}) output ({_named(wanted)})"
         )
     refuse_vast((*shape_of(input)[:2], *wanted), input.dtype.itemsize)
+    if input.dtype is not dtypes.uint8 or mode in ("linear", "trilinear"):
+        require_float(f"upsample_{mode}", input)
     if mode == "area":
         result: Tensor = FUNCTIONS[f"adaptive_avg_pool{len(own)}d"](input, wanted)
         return result

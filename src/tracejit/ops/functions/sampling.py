@@ -21,6 +21,7 @@ from .. import reduction as r
 from .. import transcendental as t
 from ..complex_numbers import complex_of_parts
 from ..keys import making_on, next_key
+from ..promotion import UnsupportedDtypeError
 from ..source import full
 from ..table import function
 from .common import (
@@ -30,6 +31,7 @@ from .common import (
     default_index,
     is_tensor,
     place_of,
+    refuse,
     settle,
     shape_of,
     with_zero_gradient,
@@ -160,6 +162,7 @@ def randint(
             f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
         )
     shape, kind = _sized((size,), dtypes.int64 if dtype is None else dtype)
+    refuse("randint", kind, "complex")
     drawn = draw_integers(shape, _bound(low), _bound(high), kind, generator, device)
     return made(drawn, requires_grad, device)
 
@@ -186,6 +189,7 @@ def randperm(
     tensor([0, 1, 2, 3, 4])
     """
     (size,), kind = _sized((n,), dtype)
+    refuse("randperm", kind, "bool complex")
     bits = _drawn(source.random_bits, generator, device, shape=(size,))
     order = o.argsort(bits, dim=0, descending=False)
     return made(as_type(order, kind), requires_grad, device)
@@ -308,7 +312,9 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -
     kind = input.dtype
     if not kind.is_floating_point:
         if p is None:
-            raise RuntimeError(f'"bernoulli_tensor_cpu_p_" not implemented for {kind.title!r}')
+            raise UnsupportedDtypeError(
+                f'"bernoulli_tensor_cpu_p_" not implemented for {kind.title!r}'
+            )
         return as_type(coin(shape_of(input), dtypes.float32, p, generator, input), kind)
     chance = input if p is None else p
     return with_zero_gradient(

@@ -17,7 +17,7 @@ from .. import source as s
 from ..precision import full_precision
 from ..shapes import numel, refuse_vast
 from ..table import alias, function
-from .common import Tensor, as_type, check_tensor, shape_of, with_zero_gradient
+from .common import Tensor, as_type, check_tensor, require_float, shape_of, with_zero_gradient
 from .joining import stack
 from .matrices import matmul
 from .slicing import select
@@ -117,6 +117,7 @@ def grid_sample(
     >>> tj.grid_sample(image, tj.zeros(1, 1, 1, 2), align_corners=False).item()
     1.5
     """
+    require_float("grid_sampler", input)
     _check_grid(input, grid, mode, padding_mode)
     align_corners = _aligned("grid_sample", align_corners)
     size = shape_of(input)[2:]
@@ -235,6 +236,10 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
               [ 1.,  0.]]]])
     """
     check_tensor("affine_grid", theta, "theta")
+    if not theta.dtype.is_floating_point:
+        raise ArgumentValueError(
+            f"Expected theta to have floating point type, but got {theta.dtype}"
+        )
     align_corners = _aligned("affine_grid", align_corners)
     out = tuple(int(n) for n in size)[2:]
     rank = len(out)

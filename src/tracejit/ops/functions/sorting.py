@@ -12,7 +12,17 @@ from .. import movement as m
 from .. import ordering as o
 from ..table import function
 from . import return_types as types
-from .common import Number, Tensor, as_type, constant, dim_of, is_tensor, refuse_bool, shape_of
+from .common import (
+    Number,
+    Tensor,
+    as_type,
+    constant,
+    dim_of,
+    is_tensor,
+    refuse,
+    refuse_bool,
+    shape_of,
+)
 from .return_types import Found, ValuesAndIndices
 
 
@@ -131,6 +141,7 @@ def searchsorted(
     >>> tj.searchsorted(tj.tensor([1, 3, 5]), tj.tensor([3, 4]))
     tensor([1, 2])
     """
+    refuse("searchsorted_out_cpu", sorted_sequence.dtype, "bool complex")
     _check_search(sorted_sequence, input, right, side, sorter)
     right = right or side == "right"
     if sorter is not None:
@@ -190,7 +201,8 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     >>> tj.bincount(tj.tensor([0, 2, 2]))
     tensor([1, 0, 2])
     """
-    if input.ndim != 1 or input.dtype.category != "int":
+    refuse("bincount_cpu", input.dtype, "bool float complex")
+    if input.ndim != 1:
         raise RuntimeError(o.NOT_COUNTED)
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")

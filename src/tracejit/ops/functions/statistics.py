@@ -43,6 +43,8 @@ def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     >>> tj.cumsum(tj.tensor([1, 2, 3]), 0)
     tensor([1, 3, 6])
     """
+    if dtype is not None:
+        refuse_bool("cumsum_out_cpu", dtypes.as_dtype(dtype))
     x = input if dtype is None else as_type(input, dtypes.as_dtype(dtype))
     result = o.cumsum(x, dim=dim_of(dim, x))
     return result if dtype is None else as_type(result, dtypes.as_dtype(dtype))
@@ -56,6 +58,8 @@ def cumprod(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     >>> tj.cumprod(tj.tensor([1, 2, 3]), 0)
     tensor([1, 2, 6])
     """
+    if dtype is not None:
+        refuse_bool("cumprod_out_cpu", dtypes.as_dtype(dtype))
     x = input if dtype is None else as_type(input, dtypes.as_dtype(dtype))
     result = o.cumprod(x, dim=dim_of(dim, x))
     return result if dtype is None else as_type(result, dtypes.as_dtype(dtype))

@@ -90,9 +90,11 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     >>> tj.cholesky_solve(tj.ones(1, 1), tj.tensor([[2.0]]))
     tensor([[0.2500]])
     """
+    checked("cholesky_solve", L)
+    checked("cholesky_solve", B)
     lower = adjoint(L) if upper else L
-    half = solve_triangular(lower, B, upper=False)
-    return solve_triangular(adjoint(lower), half, upper=True)
+    half = la.solve_triangle(lower, B, lower=True, whole=True)
+    return la.solve_triangle(adjoint(lower), half, lower=False, whole=True)
 
 
 @function()

@@ -12,6 +12,7 @@ from .. import elementwise as e
 from .. import movement as m
 from .. import shapes
 from .. import source as s
+from ..promotion import UnsupportedDtypeError
 from ..table import function
 from .common import Tensor, as_type, dim_of, shape_of
 from .factories import made
@@ -89,10 +90,13 @@ def _count_below(row: int, col: int, offset: int) -> int:
     return first_rows(offset + row) - first_rows(offset)
 
 
-def _indices(keep: Callable[[int, int], bool], row: int, col: int) -> Tensor:
+def _indices(name: str, keep: Callable[[int, int], bool], row: int, col: int, dtype: Any) -> Tensor:
+    kind = dtypes.as_dtype(dtype)
+    if kind not in (dtypes.int32, dtypes.int64):
+        raise UnsupportedDtypeError(f'"{name}" not implemented for {kind.title!r}')
     found = [(i, j) for i in range(row) for j in range(col) if keep(i, j)]
     values = tuple(i for i, _ in found) + tuple(j for _, j in found)
-    return s.literal(values=values, shape=(2, len(found)), dtype=dtypes.int64)
+    return as_type(s.literal(values=values, shape=(2, len(found)), dtype=dtypes.int64), kind)
 
 
 @function(method=False)
@@ -107,8 +111,8 @@ def tril_indices(
             [0, 0, 1]])
     """
     shapes.refuse_vast((2, _count_below(row, col, offset)), 8)
-    found = _indices(lambda i, j: j - i <= offset, row, col)
-    return made(as_type(found, dtypes.as_dtype(dtype)), False, device)
+    found = _indices("tril_indices", lambda i, j: j - i <= offset, row, col, dtype)
+    return made(found, False, device)
 
 
 @function(method=False)
@@ -123,8 +127,8 @@ def triu_indices(
             [0, 1, 1]])
     """
     shapes.refuse_vast((2, row * col - _count_below(row, col, offset - 1)), 8)
-    found = _indices(lambda i, j: j - i >= offset, row, col)
-    return made(as_type(found, dtypes.as_dtype(dtype)), False, device)
+    found = _indices("triu_indices", lambda i, j: j - i >= offset, row, col, dtype)
+    return made(found, False, device)
 
 
 @function()

@@ -11,7 +11,7 @@ from .. import movement as m
 from ..shapes import numel
 from ..table import function
 from ..windows import Windows
-from .common import Tensor, check_tensor, dim_of, shape_of
+from .common import Tensor, check_tensor, dim_of, refuse, shape_of
 from .spatial import Sizes, batched, per_dim, unbatched
 
 
@@ -51,6 +51,7 @@ def unfold(
             [3., 4.],
             [4., 5.]])
     """
+    refuse("im2col_out_cpu", input.dtype, "int")
     x, added = batched("unfold", input, 2)
     windows = _windows("unfold", kernel_size, stride, padding, dilation)
     counts = windows.counts(shape_of(x)[2:])
@@ -83,6 +84,7 @@ def fold(
     tensor([[1., 2., 1.],
             [1., 2., 1.]])
     """
+    refuse("col2im_out_cpu", input.dtype, "int")
     check_tensor("fold", input)
     if input.ndim not in (2, 3):
         raise ShapeError(

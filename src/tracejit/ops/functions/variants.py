@@ -12,7 +12,7 @@ from .. import movement as m
 from .. import pooling as p
 from ..table import function
 from . import activations as a
-from .common import Tensor, as_type, shape_of, upcast
+from .common import Tensor, as_type, require_float, shape_of, upcast
 from .sampling import draw_uniform
 
 
@@ -32,6 +32,7 @@ def rrelu(
     >>> tj.rrelu(tj.tensor([-2.0, 2.0]), 0.25, 0.75)
     tensor([-1.,  2.])
     """
+    require_float("leaky_relu_cpu", input)
     if lower > upper:
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     slope: Any = (lower + upper) / 2
