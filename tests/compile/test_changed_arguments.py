@@ -309,3 +309,42 @@ def test_arguments_that_contain_themselves(make: Callable[[float], Any]) -> None
                 setting.me = setting
         assert g(tj.ones(1), setting).item() == i
     assert "its arguments contain themselves" in str(g.explain())
+
+
+def test_a_dict_that_is_put_into_itself() -> None:
+    def knot(table: Any, x: Any) -> Any:
+        table["itself"] = table
+        return x * 2
+
+    f = tj.compile(knot)
+    for i in range(4):
+        table: dict[str, Any] = {}
+        assert f(table, tj.ones(1) * i).item() == 2 * i
+        assert table["itself"] is table
+    assert any("changes its arguments" in reason for reason in f.reasons), f.reasons
+
+
+class Row:
+    """A key that compares with rows only."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __eq__(self, other: Any) -> bool:
+        return bool(self.number == other.number)
+
+    def __hash__(self) -> int:
+        return hash(self.number)
+
+
+def test_keys_of_dicts_are_compared_with_keys_only() -> None:
+    def counted(row: Row, x: Any) -> Any:
+        table[row] = table.get(row, 0) + 1
+        return x * table[row]
+
+    found = []
+    for function in (counted, tj.compile(counted)):
+        table: dict[Row, int] = {}
+        found.append([function(Row(i % 2), tj.ones(1)).item() for i in range(8)])
+        found[-1] += [(key.number, count) for key, count in table.items()]
+    assert found[0] == found[1]

@@ -73,7 +73,11 @@ class Identities:
         replaced: list[tuple[dict[str, Any], str, Any]] = []
         try:
             for check in guard.checks:
-                if type(check) is not Item or check.key not in _ASKING:
+                if (
+                    type(check) is not Item
+                    or type(check.key) is not str
+                    or check.key not in _ASKING
+                ):
                     continue
                 namespace = check.holder
                 if type(namespace) is dict and check.expected is MISSING is check.current():

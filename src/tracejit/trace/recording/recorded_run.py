@@ -79,7 +79,10 @@ class Given:
     def changed(self) -> bool:
         """Is it made of other parts now?"""
         leaves: list[Any] = []
-        if flatten(self.parts, leaves) != self.structure:
+        try:
+            if flatten(self.parts, leaves) != self.structure:
+                return True
+        except RecursionError:  # a part of it contains itself now
             return True
         return any(now is not t for now, t in zip(leaves, self.tensors, strict=False))
 
@@ -89,7 +92,10 @@ class Given:
             return False
         leaves: list[Any] = []
         numbers: list[Any] = []
-        shape = flatten((self.args, self.kwargs), leaves, numbers), flatten(self.held, leaves)
+        try:
+            shape = flatten((self.args, self.kwargs), leaves, numbers), flatten(self.held, leaves)
+        except RecursionError:
+            return True
         if not entry.owner.uses.changes_arguments:  # from the next recording on
             entry.owner.uses.changes_arguments = not entry.owner.verify
             return True
