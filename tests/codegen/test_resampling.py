@@ -72,8 +72,10 @@ def test_missing_places_and_many_terms() -> None:
     assert [v.op.name for v in pooling(parse(many)).values if v.op is not None] == ["mix_along"]
 
 
-def test_bytes_are_rounded_whatever_their_rank() -> None:
+def test_bytes_are_rounded_in_planes_and_refused_elsewhere() -> None:
     x = tj.tensor([[[0, 3]]], dtype=tj.uint8)
-    assert F.interpolate(x, size=4, mode="linear").tolist() == [[[0, 1, 2, 3]]]
-    y = x.reshape(1, 1, 1, 1, 2)
-    assert F.interpolate(y, size=(1, 1, 4), mode="trilinear").tolist() == [[[[[0, 1, 2, 3]]]]]
+    y = x.reshape(1, 1, 1, 2)
+    assert F.interpolate(y, size=(1, 4), mode="bilinear").tolist() == [[[[0, 1, 2, 3]]]]
+    for given, size, mode in ((x, 4, "linear"), (y[None], (1, 1, 4), "trilinear")):
+        with pytest.raises(RuntimeError, match="not implemented for 'Byte'"):
+            F.interpolate(given, size=size, mode=mode)

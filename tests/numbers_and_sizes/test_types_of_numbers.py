@@ -26,3 +26,20 @@ def test_tensors_made_of_numbers_have_their_type(make: Callable[[Any], tj.Tensor
             assert found.dtype is expected.dtype
             assert found.tolist() == expected.tolist()
     assert compiled.stats.compiled_calls >= 3
+
+
+def test_numbers_that_bytes_do_not_hold_are_refused() -> None:
+    x = tj.tensor([0, 1, 2], dtype=tj.uint8)
+
+    def chosen(x: Any, p: Any) -> Any:
+        return tj.where(x > 1, p, x) * 2
+
+    compiled = tj.compile(chosen)
+    for p in (2, 3, 4, 5, 300, 6, -1, 2**40, 7):
+        if -256 < p < 256:
+            assert compiled(x, p).tolist() == chosen(x, p).tolist()
+            continue
+        for function in (chosen, compiled):
+            with pytest.raises(RuntimeError, match="without overflow"):
+                function(x, p)
+    assert compiled.stats.compiled_calls >= 2

@@ -28,6 +28,17 @@ def refuse_overlap(target: Any, operands: Iterable[Any]) -> None:
             raise RuntimeError(_SHARED)
 
 
+def is_own(target: Any, operands: Iterable[Any]) -> bool:
+    """Does one of these lie in the memory of ``target``? No size is asked for.
+
+    >>> import tracejit as tj
+    >>> x = tj.arange(4.0)
+    >>> is_own(x, [x[2:]]), is_own(x, [x + 1, 2.0])
+    (True, False)
+    """
+    return any(getattr(operand, "_writes", None) is target._writes for operand in operands)
+
+
 def refuse_own(target: Any, operands: Iterable[Any]) -> None:
     """Refuse to write at positions of ``target`` what lies in its memory, in the very same elements too.
 

@@ -162,6 +162,12 @@ def constant(value: Number, dtype: DType, shape: Shape = ()) -> Tensor:
     return full(shape=shape, value=value, dtype=dtype)
 
 
+def refuse_but_indices(name: str, dtype: DType) -> None:
+    """Raise ``RuntimeError`` for a dtype that is neither int32 nor int64."""
+    if dtype not in (dtypes.int32, dtypes.int64):
+        raise UnsupportedDtypeError(f'"{name}" not implemented for {dtype.title!r}')
+
+
 def refuse_overflow(dtype: DType, *values: Any) -> None:
     """Raise ``RuntimeError`` where one of the numbers is beyond what ``dtype`` holds.
 

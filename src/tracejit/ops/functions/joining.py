@@ -13,9 +13,8 @@ from .. import movement as m
 from .. import ordering as o
 from .. import shapes
 from .. import source as s
-from ..promotion import UnsupportedDtypeError
 from ..table import alias, function
-from .common import Tensor, as_type, dim_of, is_tensor, own, shape_of
+from .common import Tensor, as_type, dim_of, is_tensor, own, refuse_but_indices, shape_of
 from .shaping import as_nothing, broadcast_tensors, unsqueeze
 from .slicing import slice_along
 
@@ -289,10 +288,7 @@ def repeat_interleave(
     if repeats is None:
         if input.ndim != 1:
             raise ShapeError("repeat_interleave only accept 1D vector as repeat")
-        if input.dtype not in (dtypes.int32, dtypes.int64):
-            raise UnsupportedDtypeError(
-                f'"repeat_interleave_cpu" not implemented for {input.dtype.title!r}'
-            )
+        refuse_but_indices("repeat_interleave_cpu", input.dtype)
         return as_type(o.repeated_positions(input), input.dtype)
     if dim is None:
         return repeat_interleave(m.reshape(input, shape=(input.spec.numel,)), repeats, 0)
@@ -302,8 +298,7 @@ def repeat_interleave(
         return _interleaved(input, m.reshape(repeats, shape=(repeats.spec.numel,)), d)
     if repeats < 0:
         raise RuntimeError("repeats can not be negative")
-    x = unsqueeze(input, d + 1)
-    x = m.expand(x, shape=(*shape[: d + 1], repeats, *shape[d + 1 :]))
+    x = m.expand(unsqueeze(input, d + 1), shape=(*shape[: d + 1], repeats, *shape[d + 1 :]))
     return own(m.reshape(x, shape=(*shape[:d], shape[d] * repeats, *shape[d + 1 :])))
 
 

@@ -13,7 +13,7 @@ from .. import elementwise as e
 from .. import indexing as ix
 from .. import movement as m
 from .. import source as s
-from ..overlaps import refuse_overlap, refuse_own
+from ..overlaps import is_own, refuse_overlap, refuse_own
 from ..table import function
 from .common import Tensor, as_type, constant, is_tensor, refuse_overflow, shape_of
 from .repeated_places import fill_where, fitted, put_at, repeated
@@ -69,7 +69,7 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     view, indices = select_scalars(view, found)
     if indices and is_tensor(given):
         refuse_other_dtype(self, index if isinstance(index, tuple) else (index,), given)
-    if indices and not (is_tensor(given) and given.spec.numel == 1 and _by_mask(index)):
+    if indices and is_own(view, (given, *indices.values())) and not _one_by_mask(given, index):
         refuse_own(view, (given, *indices.values()))
     if indices and repeated(view):
         index = tuple(indices.get(d, slice(None)) for d in range(view.ndim))
@@ -78,7 +78,7 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
         view._assign(put_back(view, indices, value, accumulate=False), since)
     else:
         # One that is spread over the view stands for many elements, which nobody compares.
-        if is_tensor(value) and value.spec.numel == view.spec.numel:
+        if is_own(view, (value,)) and value.spec.numel == view.spec.numel:
             refuse_overlap(view, (value,))
         view._assign(fitted(value, view.dtype, shape_of(view)), since)
 
@@ -96,8 +96,10 @@ def refuse_other_dtype(
     )
 
 
-def _by_mask(index: Any) -> bool:
-    """Is all that a mask chooses written to? One value is read before it is."""
+def _one_by_mask(given: Any, index: Any) -> bool:
+    """Is one value put wherever a mask is true? It is read before anything is written."""
+    if not is_tensor(given) or given.spec.numel != 1:
+        return False
     entries = index if isinstance(index, tuple) else (index,)
     return any(is_tensor(i) and i.dtype is dtypes.bool_ for i in entries)
 

@@ -12,9 +12,8 @@ from .. import elementwise as e
 from .. import movement as m
 from .. import shapes
 from .. import source as s
-from ..promotion import UnsupportedDtypeError
 from ..table import function
-from .common import Tensor, as_type, dim_of, shape_of
+from .common import Tensor, as_type, dim_of, refuse_but_indices, shape_of
 from .factories import made
 
 
@@ -92,8 +91,7 @@ def _count_below(row: int, col: int, offset: int) -> int:
 
 def _indices(name: str, keep: Callable[[int, int], bool], row: int, col: int, dtype: Any) -> Tensor:
     kind = dtypes.as_dtype(dtype)
-    if kind not in (dtypes.int32, dtypes.int64):
-        raise UnsupportedDtypeError(f'"{name}" not implemented for {kind.title!r}')
+    refuse_but_indices(name, kind)
     found = [(i, j) for i in range(row) for j in range(col) if keep(i, j)]
     values = tuple(i for i, _ in found) + tuple(j for _, j in found)
     return as_type(s.literal(values=values, shape=(2, len(found)), dtype=dtypes.int64), kind)
