@@ -56,7 +56,8 @@ def abreast_bytes(
     """Bytes that each worker needs for products, of so many parts of so many lines and columns.
 
     >>> from .taps import vector_machine
-    >>> vector_machine() is None or abreast_bytes("f32", 49, 81, 49, 9, 1, (7, 7)) > 4 * 16 * (81 + 49 + 9)
+    >>> machine = vector_machine()
+    >>> machine is None or abreast_bytes("f32", 49, 81, 49, 9, 1, (7, 7)) > machine.vector * (81 + 49 + 9)
     True
     """
     lines, columns = counts
@@ -68,7 +69,8 @@ def abreast_weight_bytes(dtype: str, seen: Any, copied: Any, positions: Any, tap
     """Bytes that each worker needs for gradients of weights.
 
     >>> from .taps import vector_machine
-    >>> vector_machine() is None or abreast_weight_bytes("f32", 49, 81, 49, 9) > 4 * 16 * (81 + 49 + 9)
+    >>> machine = vector_machine()
+    >>> machine is None or abreast_weight_bytes("f32", 49, 81, 49, 9) > machine.vector * (81 + 49 + 9)
     True
     """
     return abreast_weight_scratch(this_machine(), SIZES[dtype], seen, copied, positions, taps)

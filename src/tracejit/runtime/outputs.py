@@ -57,7 +57,8 @@ def output_bytes(dtype: str, count: Any, width: Any, taps: int) -> Any:
     """Bytes that each worker needs, for so many channels and taps, and columns of a part of a line.
 
     >>> from .taps import vector_machine
-    >>> vector_machine() is None or output_bytes("f32", 576, 56, 9) > 4 * 16 * 2 * (576 + 56)
+    >>> machine = vector_machine()
+    >>> machine is None or output_bytes("f32", 576, 56, 9) > machine.vector * 2 * (576 + 56)
     True
     """
     return output_scratch(this_machine(), SIZES[dtype], count, width, taps)
