@@ -35,9 +35,10 @@ def differentiate_operands(
     turned = known["g"].spec.dtype.is_complex
     if turned:  # gradients are conjugates of derivatives, and rules are written for derivatives
         known["g"] = conjugate(known["g"])
-    given = {**op.attributes, **attributes}
     if op.shared is not None:
-        known["shared"] = op.shared.function(*_told(op.shared.needs, known, given))
+        known["shared"] = op.shared.function(
+            *_told(op.shared.needs, known, attributes, op.attributes)
+        )
     result: list[Any] = []
     for position, want in enumerate(wanted):
         rule = op.gradient_rule(position) if want else None
@@ -45,7 +46,7 @@ def differentiate_operands(
             result.append(None)
             continue
         known["position"] = position
-        gradient = rule.function(*_told(rule.needs, known, given))
+        gradient = rule.function(*_told(rule.needs, known, attributes, op.attributes))
         if turned and gradient.spec.dtype.is_complex:
             gradient = conjugate(gradient)
         operand = operand_types[position]
@@ -55,8 +56,16 @@ def differentiate_operands(
     return result
 
 
-def _told(needs: Sequence[str], known: Mapping[str, Any], given: Mapping[str, Any]) -> list[Any]:
-    return [known[name] if name in known else given[name] for name in needs]
+def _told(
+    needs: Sequence[str],
+    known: Mapping[str, Any],
+    attributes: Mapping[str, Any],
+    defaults: Mapping[str, Any],
+) -> list[Any]:
+    """What a rule needs, each from the first of these that has it."""
+    return [
+        known[x] if x in known else attributes[x] if x in attributes else defaults[x] for x in needs
+    ]
 
 
 def fit(gradient: Any, operand: TensorType, broadcast: bool) -> Any:

@@ -96,14 +96,14 @@ class Kind:
 
     def masked_store(self, f: FunctionText, value: str, pointer: str, mask: str) -> None:
         """Write the elements that the mask has; without one where it has all, if masks of stores are slow."""
-        if self.machine.vector < _QUICK_MASKS:
-            bits = f.make(f"bitcast {self.mask} {mask} to i{self.lanes}")
-            whole = f.make(f"icmp eq i{self.lanes} {bits}, -1")
-            with f.when(whole):
-                self.store(f, value, pointer)
-            with f.when(f.make(f"xor i1 {whole}, true")):
-                self._store_some(f, value, pointer, mask)
-        else:
+        if self.machine.vector >= _QUICK_MASKS:
+            self._store_some(f, value, pointer, mask)
+            return
+        bits = f.make(f"bitcast {self.mask} {mask} to i{self.lanes}")
+        whole = f.make(f"icmp eq i{self.lanes} {bits}, -1")
+        with f.when(whole):
+            self.store(f, value, pointer)
+        with f.when(f.make(f"xor i1 {whole}, true")):
             self._store_some(f, value, pointer, mask)
 
     def _store_some(self, f: FunctionText, value: str, pointer: str, mask: str) -> None:

@@ -228,14 +228,12 @@ def upcast(x: Tensor) -> Tensor:
 def require_float(name: str, x: Tensor) -> None:
     """Raise ``RuntimeError`` unless ``x`` is floating point."""
     check_tensor(name, x)
-    if not x.spec.dtype.is_floating_point:
-        raise UnsupportedDtypeError(f'"{name}" not implemented for {x.spec.dtype.title!r}')
+    refuse(name, x.spec.dtype, "bool int complex")
 
 
 def refuse_bool(name: str, dtype: DType) -> None:
     """Raise ``RuntimeError`` where the dtype is that of bools."""
-    if dtype is dtypes.bool_:
-        raise UnsupportedDtypeError(f"\"{name}\" not implemented for 'Bool'")
+    refuse(name, dtype, "bool")
 
 
 def refuse(name: str, dtype: DType, categories: str) -> None:

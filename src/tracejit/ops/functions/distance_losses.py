@@ -10,9 +10,8 @@ from ...errors import ArgumentValueError, warn
 from .. import comparison as c
 from .. import elementwise as e
 from ..precision import full_precision
-from ..promotion import UnsupportedDtypeError
 from ..table import function
-from .common import Tensor, as_type, check_tensor, require_float, shape_of
+from .common import Tensor, as_type, check_tensor, refuse, require_float, shape_of
 from .loss_reductions import check_reduction, flags_seen, reduced, reduction_of
 from .value_checks import asked_before
 
@@ -59,8 +58,7 @@ def _weighted(
 def _in_one_dtype(name: str, input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """Both in the dtype that tensors of theirs have together: numbers as tensors count like any others here."""
     dtype = promote_types(input.dtype, target.dtype)
-    if not dtype.is_floating_point:
-        raise UnsupportedDtypeError(f'"{name}" not implemented for {dtype.title!r}')
+    refuse(name, dtype, "bool int complex")
     return as_type(input, dtype), as_type(target, dtype)
 
 

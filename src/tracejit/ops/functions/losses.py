@@ -15,7 +15,6 @@ from .. import movement as m
 from .. import reduction as r
 from .. import transcendental as t
 from ..precision import full_precision
-from ..promotion import UnsupportedDtypeError
 from ..table import function
 from .activations import logsigmoid
 from .common import (
@@ -311,8 +310,8 @@ def hinge_embedding_loss(
     >>> tj.hinge_embedding_loss(tj.tensor([0.25, 0.25]), tj.tensor([1.0, -1.0]))
     tensor(0.5000)
     """
-    if reduction == "mean" and not input.dtype.is_differentiable:
-        raise UnsupportedDtypeError(f'"mean" not implemented for {input.dtype.title!r}')
+    if reduction == "mean":
+        refuse("mean", input.dtype, "bool int")
     apart = e.where(c.eq(target, 1), 0.0, limits.clamp_min(margin - input, 0.0))
     near = e.where(c.eq(target, -1), 0.0, input)
     return reduced(apart + near, old_reduction(size_average, reduce, reduction))

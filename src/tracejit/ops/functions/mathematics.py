@@ -12,7 +12,6 @@ from .. import elementwise as e
 from .. import entropies
 from .. import transcendental as t
 from ..complex_numbers import complex_of_parts, magnitude, parts_of_complex
-from ..promotion import UnsupportedDtypeError
 from ..table import METHODS, function
 from .arithmetic import clamp
 from .common import (
@@ -54,8 +53,7 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | Number) -> Tensor:
     """
     if end.dtype is not input.dtype:
         raise DtypeError(f"expected dtype {input.dtype} for `end` but got dtype {end.dtype}")
-    if not input.dtype.is_differentiable:
-        raise UnsupportedDtypeError(f'"lerp" not implemented for {input.dtype.title!r}')
+    refuse("lerp", input.dtype, "bool int")
     if is_tensor(weight) and weight.dtype is not input.dtype:
         if weight.ndim:
             raise DtypeError(

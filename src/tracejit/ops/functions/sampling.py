@@ -21,7 +21,6 @@ from .. import reduction as r
 from .. import transcendental as t
 from ..complex_numbers import complex_of_parts
 from ..keys import making_on, next_key
-from ..promotion import UnsupportedDtypeError
 from ..source import full
 from ..table import function
 from .common import (
@@ -312,9 +311,7 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -
     kind = input.dtype
     if not kind.is_floating_point:
         if p is None:
-            raise UnsupportedDtypeError(
-                f'"bernoulli_tensor_cpu_p_" not implemented for {kind.title!r}'
-            )
+            refuse("bernoulli_tensor_cpu_p_", kind, "bool int complex")
         return as_type(coin(shape_of(input), dtypes.float32, p, generator, input), kind)
     chance = input if p is None else p
     return with_zero_gradient(

@@ -11,9 +11,8 @@ from .. import elementwise as e
 from .. import entropies
 from .. import special_functions as sp
 from .. import transcendental as t
-from ..promotion import UnsupportedDtypeError
 from ..table import function
-from .common import Number, Tensor, as_type, check_tensor, promoted, upcast
+from .common import Number, Tensor, as_type, check_tensor, promoted, refuse, upcast
 from .complex_numbers import real
 
 publish = function()
@@ -105,8 +104,7 @@ def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
     tensor([2.])
     """
     kind = promoted(input, other)
-    if not kind.is_floating_point:
-        raise UnsupportedDtypeError(f'"logaddexp2" not implemented for {kind.title!r}')
+    refuse("logaddexp2", kind, "bool int complex")
     scale = math.log(2.0)
     x, y = (e.mul(upcast(as_type(operand, kind)), scale) for operand in (input, other))
     return as_type(e.div(t.logaddexp(x, y), scale), kind)
