@@ -17,16 +17,16 @@ from typing import Any
 
 from ..ir_text import FunctionText, Variable
 from .tap_after import Following, after
-from .tap_outputs_blocks import BLOCKS, EDGE, RANGE_WORDS, STEPS, TOGETHER, output_blocks
+from .tap_outputs_blocks import EDGE, RANGE_WORDS, STEPS, TOGETHER, block_sizes, output_blocks
 from .tap_runs import arguments
 from .tap_turned import load_call, loaded, some_places, stored
 from .vector_kind import Kind, declarations, inner
 from .vector_machine import Machine
 
-__all__ = ["LEAST_LINE", "OUTPUT_WORDS", "output_scratch", "outputs_text", "serves_outputs"]
+__all__ = ["LEAST_LINE", "OUTPUT_WORDS", "output_scratch", "outputs_text"]
 
 #: Columns that a part of a line of results has at least.
-LEAST_LINE = BLOCKS[-1]
+LEAST_LINE = 4
 #: Words of the step's arguments; after them for each part where its taps begin and how many lines and columns of them
 #: it has, then for each of all the lines and columns, part by part, how far from the first tap; and for each tap, in
 #: the order of the weight, its number among those of all parts, columns after columns, and how far it looks in x.
@@ -46,15 +46,6 @@ OUTPUT_WORDS = (
 _PART_WORDS, _TAP_WORDS = 5, 2
 
 
-def serves_outputs(machine: Machine) -> bool:
-    """Has a machine the registers for these blocks?
-
-    >>> serves_outputs(Machine(64, 8, 3)), serves_outputs(Machine(32, 4, 3))
-    (True, False)
-    """
-    return machine.rows * machine.vectors >= BLOCKS[0]
-
-
 def output_scratch(machine: Machine, nbytes: int, count: Any, width: Any, taps: int) -> Any:
     """Bytes that a worker needs, for so many channels and taps, and columns of results.
 
@@ -62,7 +53,7 @@ def output_scratch(machine: Machine, nbytes: int, count: Any, width: Any, taps: 
     94960
     """
     lanes = machine.vector // nbytes
-    begun = (BLOCKS[0] + 2) * TOGETHER
+    begun = (block_sizes(machine)[0] + 2) * TOGETHER
     vectors = begun + TOGETHER * (count + 1) + TOGETHER * (width + lanes + 1) + 1
     return 64 + machine.vector * vectors + 8 * (2 * count + lanes + RANGE_WORDS * (taps + 1))
 
@@ -120,7 +111,7 @@ def _tables(kind: Kind, f: FunctionText, a: dict[str, str]) -> None:
     own = f.aligned(f.at(a["scratch"], f.product("%worker", a["each"]), "i8"))
     a["added"], a["begun"] = own, f.at(own, (TOGETHER + 1) * vector, "i8")
     a["ends"] = kind.ends(f, a["floor"], a["ceiling"], f.at(own, TOGETHER * vector, "i8"))
-    a["factors"] = f.at(a["begun"], BLOCKS[0] * TOGETHER * vector, "i8")
+    a["factors"] = f.at(a["begun"], block_sizes(kind.machine)[0] * TOGETHER * vector, "i8")
     count = f.product(a["channels"], a["taps"])
     size = f.product(f.sum(count, 1), TOGETHER * vector)
     a["results"] = f.at(a["factors"], size, "i8")
@@ -129,7 +120,7 @@ def _tables(kind: Kind, f: FunctionText, a: dict[str, str]) -> None:
     a["places"] = f.at(a["results"], f.product(a["plane"], TOGETHER), "i8")
     a["table"] = f.at(a["places"], count, "i64")
     a["ranges"] = f.at(a["table"], f.sum(count, kind.lanes), "i64")
-    a["some"] = some_places(f, f.divided(a["z0"], a["s0"])[0], BLOCKS)
+    a["some"] = some_places(f, f.divided(a["z0"], a["s0"])[0], block_sizes(kind.machine))
     a["partial"] = f.at("%args", len(OUTPUT_WORDS), "i64")
     last = f.at(a["partial"], f.product(f.difference(a["parts"], 1), _PART_WORDS), "i64")
     after = f.sum(f.word(last, 4), f.word(last, 2))
@@ -311,7 +302,7 @@ def _one_block(
         f" ptr {a['ends']}"
     )
     code = f.sum(f.product(f.sum(f.product(a["some"], 10), a["vectors"]), 10), a["t0"])
-    for block in BLOCKS:
+    for block in block_sizes(kind.machine):
         for v in range(1, TOGETHER + 1):
             for step in STEPS:
                 with f.when(f.compare("eq", code, 100 * block + 10 * v + step)):

@@ -4,17 +4,44 @@ from __future__ import annotations
 
 from ..ir_text import FunctionText, Variable
 from .vector_kind import Kind, inner
+from .vector_machine import Machine
 
-__all__ = ["BLOCKS", "EDGE", "RANGE_WORDS", "STEPS", "TOGETHER", "output_blocks"]
+__all__ = [
+    "EDGE",
+    "RANGE_WORDS",
+    "STEPS",
+    "TOGETHER",
+    "block_sizes",
+    "has_long_blocks",
+    "output_blocks",
+]
 
-#: Positions of a block, for which there are functions, and how many columns apart they may be.
-BLOCKS, STEPS = (14, 8, 7, 4), (1, 2)
+#: How many columns apart positions of a block may be, for which there are functions.
+STEPS = (1, 2)
 #: Vectors of outputs of a block, at most.
 TOGETHER = 2
 #: So many positions at an end of a block may see nothing where the others do.
 EDGE = 2
 #: Words of a range of numbers of the weight: the first, the one after the last, and its `edge_code`.
 RANGE_WORDS = 3
+
+
+def block_sizes(machine: Machine) -> tuple[int, ...]:
+    """Positions of a block, for which there are functions: their sums leave registers for what is multiplied.
+
+    >>> block_sizes(Machine(64, 8, 3)), block_sizes(Machine(32, 4, 3))
+    ((14, 8, 7, 4), (6, 5, 4))
+    """
+    return (14, 8, 7, 4) if has_long_blocks(machine) else (6, 5, 4)
+
+
+def has_long_blocks(machine: Machine) -> bool:
+    """Has a machine the registers for the sums of many neighbours?
+
+    >>> has_long_blocks(Machine(64, 8, 3)), has_long_blocks(Machine(32, 4, 3))
+    (True, False)
+    """
+    return machine.rows * machine.vectors >= 24
 
 
 def edges() -> list[tuple[int, int]]:
@@ -29,11 +56,12 @@ def edges() -> list[tuple[int, int]]:
 def output_blocks(kind: Kind) -> list[str]:
     """The functions `block.<positions>.<vectors>.<columns apart>`, and what computes one position.
 
-    >>> from .vector_machine import Machine
     >>> sum("define internal void @block." in text for text in output_blocks(Kind("f32", Machine(64, 8, 3))))
     16
     """
-    sizes = [(b, v, s) for b in BLOCKS for v in range(1, TOGETHER + 1) for s in STEPS]
+    sizes = [
+        (b, v, s) for b in block_sizes(kind.machine) for v in range(1, TOGETHER + 1) for s in STEPS
+    ]
     return [_single(kind), _outside(kind), *(_block(kind, b, v, s) for b, v, s in sizes)]
 
 

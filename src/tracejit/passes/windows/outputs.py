@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...codegen.products.tap_outputs import LEAST_LINE, serves_outputs
-from ...codegen.products.tap_outputs_blocks import STEPS
+from ...codegen.products.tap_outputs import LEAST_LINE
+from ...codegen.products.tap_outputs_blocks import STEPS, has_long_blocks
 from ...codegen.products.vector_machine import Machine
 from .strips import at_most
 
@@ -14,8 +14,11 @@ __all__ = ["has_outputs"]
 
 #: Rows of a group, at least; and channels and taps where windows are neighbours: fewer are read in a moment.
 LEAST_ROWS, LEAST_SUMMED = 12, 48
-#: So few rows are one vector, for which each number that is read is used once: worth it where much is left out.
-ONE_VECTOR, SHORT_LINE = 16, 8
+#: Where rows are one vector each number that is read is used once: worth it where much is left out.
+SHORT_LINE = 8
+#: Channels and taps, at most, where a block is a few neighbours: each reads all of the weight, and with more of them
+#: strips of positions are as fast or faster.
+MOST_SUMMED = 400
 
 
 def has_outputs(
@@ -29,7 +32,7 @@ def has_outputs(
     >>> has_outputs(Machine(64, 8, 3), 32, 16, given), has_outputs(Machine(64, 8, 3), 8, 16, given)
     (True, False)
     """
-    if machine is None or not serves_outputs(machine) or not at_most(LEAST_ROWS, rows):
+    if machine is None or not at_most(LEAST_ROWS, rows):
         return False
     if len(given["distances"]) > 2 or given["stride"][-1] not in STEPS:
         return False
@@ -41,6 +44,9 @@ def has_outputs(
         return False
     if not (apart or at_most(LEAST_SUMMED, channels * taps)):
         return False
-    if not apart and at_most(rows, ONE_VECTOR) and not at_most(given["counts"][-1], SHORT_LINE):
+    if not has_long_blocks(machine) and not at_most(channels * taps, MOST_SUMMED):
+        return False
+    is_long = not at_most(given["counts"][-1], SHORT_LINE)
+    if not apart and at_most(rows, machine.vector // 4) and is_long:
         return False
     return at_most(LEAST_LINE, given["counts"][-1] // given["spread"][-1])
