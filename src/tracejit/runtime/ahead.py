@@ -1,10 +1,10 @@
 """Compiling the kernels of plans in several threads.
 
 A planner prints its kernels first and hands over those that have to go through LLVM, which runs without Python's lock.
-Helpers compile them one after the other while it plans with promises of their addresses (`machine_code.promised`),
-and then the next plan of the same program. One that no helper has begun when it is needed is compiled by whoever needs
-it, and who waits for one that a helper has begun compiles others. So nobody waits for a thread that has not begun, and
-where there are none all is as it was.
+Helpers compile them, the longest first, while it plans with promises of their addresses (`machine_code.promised`) and
+goes on to the next plan. One that no helper has begun when it is needed is compiled by whoever needs it, and who waits
+for one that a helper has begun compiles others. So nobody waits for a thread that has not begun, and where there are
+none all is as it was.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ import contextlib
 import os
 import threading
 import weakref
-from collections import deque
+from bisect import insort
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import NamedTuple, Protocol
 
+from ..locks import renewed_lock
 from .occupied import occupied
 from .threads import get_num_threads
 from .turns import short_turns
@@ -107,9 +108,13 @@ class _Job:
         self.begun = threading.Lock()
         self.done = threading.Event()
 
-    def length(self) -> int:
-        """How long the text is, and so about how long it takes."""
-        return len(self.request.source)
+    def rank(self) -> int:
+        """Where it is in the queue: the longest text first, which takes longest.
+
+        What is begun last is then short, and nobody waits for it alone. The kernels of a loop's body, which are printed
+        later than what is around it, are often the longest.
+        """
+        return -len(self.request.source)
 
     def prepare(self) -> None:
         """Do what needs Python's lock: helpers that wait for it would only be in the way."""
@@ -149,8 +154,34 @@ class _Job:
             self.help()
 
 
-#: What nobody has begun, of all plans; and all there is, by key: two plans may need the same.
-_queue: deque[_Job] = deque()
+class _Queue:
+    """What nobody has begun, of all plans, by rank."""
+
+    def __init__(self) -> None:
+        self.jobs: list[_Job] = []
+        self.lock = renewed_lock()
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+    def add(self, job: _Job) -> None:
+        """Put a job behind those of its rank."""
+        with self.lock:
+            insort(self.jobs, job, key=_Job.rank)
+
+    def take(self, place: int) -> _Job | None:
+        """Take out the first (0) or the last (-1) one, if there is any."""
+        with self.lock:
+            return self.jobs.pop(place) if self.jobs else None
+
+    def remove(self, job: _Job) -> None:
+        """Drop a job, unless it was taken."""
+        with self.lock, contextlib.suppress(ValueError):
+            self.jobs.remove(job)
+
+
+_queue = _Queue()
+#: All there is, by key: two plans may need the same.
 _known: weakref.WeakValueDictionary[str, _Job] = weakref.WeakValueDictionary()
 _threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
 
@@ -180,14 +211,13 @@ class Ahead:
     ) -> None:
         if error is not None:
             for job in self._jobs.values():
-                with contextlib.suppress(ValueError):  # it was begun
-                    _queue.remove(job)
+                _queue.remove(job)
 
     def __contains__(self, key: str) -> bool:
         return key in self._jobs
 
     def add(self, requests: Mapping[str, Job]) -> None:
-        """Have more functions compiled, the longest first: what is left over at the end is then short."""
+        """Have more functions compiled."""
         if _limit.seconds is not None:
             letters = sum(len(request.source) for request in requests.values())
             _limit.seconds -= letters * _PER_LETTER
@@ -198,9 +228,9 @@ class Ahead:
                 job = _known[key] = _Job(request)
                 new.append(job)
             self._jobs[key] = job
-        for job in sorted(new, key=_Job.length, reverse=True):
+        for job in sorted(new, key=_Job.rank):
             job.prepare()
-            _queue.append(job)
+            _queue.add(job)
             _start_helpers()
 
     def take(self, key: str) -> bytes:
@@ -209,9 +239,8 @@ class Ahead:
         with contextlib.suppress(Exception):
             job.help()
         while not job.done.is_set():
-            try:
-                other = _queue.pop()
-            except IndexError:
+            other = _queue.take(-1)
+            if other is None:
                 break
             with contextlib.suppress(Exception):
                 other.help()
@@ -251,11 +280,7 @@ def _start_helpers() -> None:
 
 
 def _help() -> None:
-    while True:
-        try:
-            job = _queue.popleft()
-        except IndexError:
-            return
+    while (job := _queue.take(0)) is not None:
         with contextlib.suppress(BaseException), occupied(), short_turns():
             job.help()
 
