@@ -89,24 +89,22 @@ def test_without_avx512_no_function_is_marked_for_a_machine_of_level_2(
         assert ("optnone" in str(module)) is (machine is not None)
 
 
-@pytest.mark.parametrize("element", ["i8", "i16", "half", "bfloat"])
-def test_without_avx512_narrow_numbers_are_left_to_careful_code(element: str) -> None:
-    with compiler() as made:
-        module = made.parse(
-            f"define void @f(ptr %x) {{\n  store <8 x {element}> zeroinitializer, ptr %x\n  ret void\n}}"
-        )
-        assert quick.quick_machine(made, module, 256) is None
-        assert quick.quick_machine(made, module, 512) is not None
+TURNED = """define <4 x i16> @f(<4 x i16> %x) {
+  %y = shufflevector <4 x i16> %x, <4 x i16> poison, <4 x i32> <i32 3, i32 2, i32 1, i32 0>
+  ret <4 x i16> %y
+}"""
 
 
-def test_vectors_of_narrow_numbers_are_left_to_careful_code() -> None:
+@pytest.mark.parametrize("allowed", [False, True])
+def test_vectors_of_narrow_numbers_are_left_to_careful_code_but_for_level_0_without_avx512(
+    monkeypatch: pytest.MonkeyPatch, allowed: bool
+) -> None:
+    monkeypatch.setattr(quick._options, "allowed", allowed)
     with compiler() as made:
-        module = made.parse(
-            "define <4 x i16> @f(<4 x i16> %x) {\n"
-            "  %y = shufflevector <4 x i16> %x, <4 x i16> poison, <4 x i32> <i32 3, i32 2, i32 1, i32 0>\n"
-            "  ret <4 x i16> %y\n}"
-        )
-        assert quick.quick_machine(made, module, llvm._widening()) is None
+        assert quick.quick_machine(made, made.parse(TURNED), 512) is None
+        machine = quick.quick_machine(made, made.parse(TURNED), 256)
+        tried = allowed and binding.llvm_version_info[0] == quick._LATEST
+        assert (machine is made.at_level(0)) is tried
 
 
 def test_machines_of_other_levels_make_the_code_they_made() -> None:

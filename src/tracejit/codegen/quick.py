@@ -31,8 +31,6 @@ _APART = re.compile(
     rf"|(?:insert|extract)element {_NARROW}.*, i64 [1-9]\d*$)",
     re.MULTILINE,
 )
-#: Vectors of narrow numbers, other than truth values that choose.
-_ANY_NARROW = re.compile(r"<\d+ x (?:i8|i16|half|bfloat)>")
 
 
 class _Options:
@@ -59,8 +57,8 @@ def quick_machine(made: Compiler, module: binding.ModuleRef, bits: int) -> Any:
 
     ``bits`` are those of the host's vectors: 512 with AVX-512, 256 with AVX2 alone. Functions marked ``optnone`` end
     the process at level 2 of LLVM 22 (a failed assertion) where vectors are taken apart: 16-bit numbers seven steps
-    from one another, truth values of narrow rows; with AVX2, many more that have narrow numbers. At level 0 none is
-    known that does; there is no quick code for them all the same. Decisions 0034 and 0087 have what was tried.
+    from one another, truth values of narrow rows; with AVX2, many more that have narrow numbers, which is why quick
+    code is only that of level 0 there. Decisions 0034, 0087 and 0096 have what was tried.
 
     >>> from tracejit.codegen.llvm_threads import compiler
     >>> with compiler() as made:
@@ -72,7 +70,7 @@ def quick_machine(made: Compiler, module: binding.ModuleRef, bits: int) -> Any:
     registers = _registers_at_all_levels()
     if bits < 512 and not (registers and _is_tried()):
         return None
-    if (_APART if bits == 512 else _ANY_NARROW).search(str(module)) is not None:
+    if bits == 512 and _APART.search(str(module)) is not None:
         return None
     for function in module.functions:  # instructions stay in the order that they were written in
         if not function.is_declaration:

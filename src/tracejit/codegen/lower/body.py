@@ -93,13 +93,17 @@ class Body:
             known = self._spelled[ref] = f"({made.opcode} {made.flags}{made.type} {operands})"
         return known
 
-    def memory_types(self) -> list[str]:
-        """The types of what lanes read, write and carry, and of all numbers with a fraction."""
+    def moved_types(self) -> list[str]:
+        """The types of what lanes read and write."""
         moves = [i for i in self.instructions if i.opcode in ("load", "gather", "store")]
         if any(i.type == "i1" for i in moves):
             raise NotWidened("truth values in memory, where LLVM packs them")
         # What all lanes read is one number, such as the start of a row, whatever its type.
-        found = [i.type for i in moves if i.opcode == "store" or self.kind(i.result) == "lanes"]
+        return [i.type for i in moves if i.opcode == "store" or self.kind(i.result) == "lanes"]
+
+    def memory_types(self) -> list[str]:
+        """The types of what lanes read, write and carry, and of all numbers with a fraction."""
+        found = self.moved_types()
         found += [i.type for i in self.instructions if i.type in ("float", "double")]
         found += [carried.fold.type for carried in self.carried if carried.fold.type != "i1"]
         if not found:

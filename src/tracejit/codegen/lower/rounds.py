@@ -12,6 +12,7 @@ from tracejit.codegen.lower.body import BITS, Body
 from tracejit.codegen.lower.instructions import Instruction, Spelling, is_literal
 from tracejit.codegen.lower.places import load_places, store_places
 from tracejit.codegen.lower.steps import SUFFIX, load_stepped, store_stepped
+from tracejit.codegen.lower.words import read_first, write_first
 
 __all__ = ["Rounds", "Target", "VectorPrinter", "all_lanes"]
 
@@ -47,6 +48,8 @@ class VectorPrinter:
         self._splats: dict[tuple[str, str], str] = {}
         self._bases: dict[tuple[str, str], str] = {}
         self._steps: dict[str, str] = {}
+        #: Bits of the narrowest numbers that can be read and written with a mask.
+        self.least_masked = 0
         #: Where windows of elements some steps apart begin for a counter of zero.
         self.windows: dict[object, str] = {}
 
@@ -286,7 +289,14 @@ class Rounds:
         if kind == "table":
             return self._look_up(instruction, part)
         mask = None if self._is_padded(instruction.operands[0]) else self.part_mask(part)
-        return self.load_at(type_, self._address(instruction.operands[0], part), mask)
+        address = self._address(instruction.operands[0], part)
+        if mask is not None and self._lacks_mask(type_):
+            return read_first(self, type_, address)
+        return self.load_at(type_, address, mask)
+
+    def _lacks_mask(self, type_: str) -> bool:
+        """Are numbers of this type too narrow for the masks that there are?"""
+        return BITS[type_] < self.printer.least_masked
 
     def load_at(self, type_: str, address: str, mask: str | None) -> str:
         """A vector of memory, with zeros where a mask has none of it."""
@@ -322,6 +332,9 @@ class Rounds:
         for part in range(self.parts):
             address, lanes = self._address(pointer, part), self.operand(value, type_, part)
             mask = None if whole else self.part_mask(part)
+            if mask is not None and self._lacks_mask(type_):
+                write_first(self, type_, lanes, address)
+                continue
             self.store_at(type_, lanes, address, mask, self.streamed.get(pointer))
 
     def store_at(

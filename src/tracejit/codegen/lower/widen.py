@@ -67,9 +67,13 @@ def widened(
     printer = _VectorLoop(loop, body, usual, target, text_of, lanes)
     if vector_bits < 512 and min(BITS[type_] for type_ in body.memory_types()) < 32:
         # Masks of bytes and words came with the vectors of 512 bits.
-        if body.carried:
-            raise NotWidened("folds of small numbers, whose loads would need a mask")
-        printer.one_by_one = True
+        if not body.carried:
+            printer.one_by_one = True
+        elif body.steps or body.has_places() or max(BITS[t] for t in body.moved_types()) < 32:
+            # LLVM takes as many of them as fill a register, which pays where they are all there is.
+            raise NotWidened("folds of small numbers alone, or that lie apart")
+        else:
+            printer.least_masked = 32
     if body.has_places() and lanes > _REACHED:
         if body.carried:
             raise NotWidened("folds of small numbers that lie apart")
