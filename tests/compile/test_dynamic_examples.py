@@ -92,6 +92,7 @@ def test_a_difference_is_seen(dynamic: ModuleType, monkeypatch: pytest.MonkeyPat
     assert row.state < CLOSE
 
 
+@pytest.mark.thorough
 def test_the_table_from_the_command_line(tmp_path: Path):
     figures = tmp_path / "figures.json"
     command = ["benchmarks/dynamic.py", "--quick", "--only", "newton", "--json", str(figures)]
