@@ -51,6 +51,7 @@ def close(found: np.ndarray, wanted: np.ndarray) -> None:
     assert float((np.abs(found - wanted) / size).max()) <= 8 * np.finfo(found.dtype).eps
 
 
+@pytest.mark.sampled(2)
 @needs_vectors
 @pytest.mark.parametrize("kind", ["float32", "float64"])
 @pytest.mark.parametrize("shape", SHAPES)

@@ -133,7 +133,7 @@ WAYS: Mapping[str, Callable[[str, str], Any]] = {
 }
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_kernels_run_three_ways(name: str) -> None:
     x = values(5, 24)

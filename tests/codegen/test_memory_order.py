@@ -57,7 +57,7 @@ def test_every_order_of_memory_has_the_same_results(name):
                 np.testing.assert_allclose(a.numpy(), b.numpy(), 2e-5, 2e-5)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("dtype", ["int32", "int64", "uint8", "bool", "float64", "bfloat16"])
 def test_exact_reductions_keep_their_bits(dtype):
     def f(x, dim):

@@ -34,7 +34,7 @@ def lying(sizes, order, short, seed=0):
     return x.to(getattr(tj, short)).permute(*sorted(order, key=order.__getitem__))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", PROGRAMS)
 @settings(max_examples=12, deadline=None)
 @given(

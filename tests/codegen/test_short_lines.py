@@ -64,6 +64,7 @@ def test_halves_that_stay_halves_are_turned_in_squares() -> None:
     assert "turn_8" in kernel.source
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("size", [2, 3, 4, 5, 7, 15, 16, 20])
 @pytest.mark.parametrize("factor", [2, 3, 4])
 def test_shuffled_pixels(size: int, factor: int) -> None:
@@ -119,7 +120,7 @@ def test_steps_of_few_points_are_sizes() -> None:
     assert not any("in0[i0 * 4" in kernel.source for kernel in compiled.kernels)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "shape", [(70, 90), (9, 500), (15, 12), (8, 64, 50), (3, 20, 17), (130, 8)]
 )

@@ -65,7 +65,9 @@ def test_a_loop_with_checks_is_a_loop() -> None:
     assert launches(f) < ROUNDS
 
 
-@pytest.mark.parametrize(("rounds", "pieces"), [(20, 2), pytest.param(200, 1, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize(
+    ("rounds", "pieces"), [(20, 2), pytest.param(200, 1, marks=pytest.mark.thorough)]
+)
 def test_one_check_before_many_rounds(rounds: int, pieces: int) -> None:
     def function(x: tj.Tensor) -> tj.Tensor:
         if not tj.isfinite(x).all():

@@ -116,7 +116,7 @@ def same(a: Array, b: Array) -> bool:
     return bool((nan | (wide[0].view(np.int64) == wide[1].view(np.int64))).all())
 
 
-@pytest.mark.sampled(48)
+@pytest.mark.sampled(96)
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
 def test_float32(op: Op) -> None:
     assert agree(list(samples.cases(op, dtypes.float32)))

@@ -84,7 +84,7 @@ def test_optimizer_updates(name: str, misaligned: bool) -> None:
     check(programs.update_graph(name), misaligned)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     "order", [simulator.backward, simulator.shuffled(7)], ids=["backward", "shuffled"]
 )
@@ -99,7 +99,7 @@ def test_results_do_not_depend_on_the_order_of_warps(name: str, order: simulator
         assert all(same(a, b) for a, b in zip(first, second, strict=True))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     "name",
     ["softmax_long", "cross_entropy", "gelu_mlp", "batch_norm", "statistics", "columns", "strided"],

@@ -65,7 +65,7 @@ def check(graph: Any, x: Any, *ways: Any) -> list[Any]:
     return seen
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("dtype", ["f32", "f64", "f16", "bf16", "i8", "i64", "u8", "bool"])
 @pytest.mark.parametrize(("shape", "dim"), [((3, 40), 1), ((20, 17), 0)])
 def test_every_dtype(shape: tuple[int, ...], dim: int, dtype: str) -> None:

@@ -268,7 +268,7 @@ def test_memory_that_is_not_there_is_an_error_with_a_next_step(
         f(x)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ["softmax", "digits", "mlp", "adam_chain", "layer_norm"])
 def test_graphs_compute_what_programs_do(name: str) -> None:
     def chain(x: Any, scale: Any) -> Any:

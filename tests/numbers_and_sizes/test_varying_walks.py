@@ -78,7 +78,7 @@ def test_batches_of_few_steps(few: int) -> None:
     check(walking(lambda: nn.LSTM(2, 3), calls), compiled=2, recorded=RECORDED)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "layer",
     [

@@ -39,6 +39,7 @@ def matrices(batch: tuple[int, ...], places: list[int]) -> np.ndarray:
     return x
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("batch", BATCHES, ids=str)
 @pytest.mark.parametrize("places", [[], [ROWS - 1], [0, 2]], ids=str)
 @pytest.mark.parametrize("name", REPORTS)

@@ -92,7 +92,7 @@ def turned(x: Any, dim: int, keepdim: bool) -> Any:
     return both(x.transpose(0, -1) + 1, dim, keepdim)
 
 
-@pytest.mark.sampled(18)
+@pytest.mark.sampled(36)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("function", [both, positions, gathered, elsewhere, turned])
 @settings(deadline=None, max_examples=10)

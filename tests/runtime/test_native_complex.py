@@ -335,7 +335,7 @@ def test_filters_do_not_depend_on_threads(threads):
     assert_same_bits(found.numpy(), f(x, h).numpy())
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
 @pytest.mark.parametrize(
     ("shape", "dims"),

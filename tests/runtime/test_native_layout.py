@@ -81,7 +81,7 @@ print("as ever")
 """
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "change",
     [

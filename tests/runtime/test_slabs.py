@@ -147,6 +147,7 @@ def shares(monkeypatch) -> list[int]:
     return found
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
 @pytest.mark.parametrize("shape", [(N,), (3, N), (N, 1), (N // 4 + 1, 4)])
 def test_compiled_calls_of_libraries_are_divided_too(monkeypatch, threads, shape, dtype) -> None:

@@ -52,6 +52,7 @@ def test_parts_are_the_views_that_the_function_makes(index):
     assert not quick.numel() or quick.data_ptr() == slow.data_ptr()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("index", INDICES, ids=repr)
 @pytest.mark.parametrize(
     "value", [3, 2.5, True, float("nan"), 1e300, "like", "scalar", "rows", "double"], ids=repr
