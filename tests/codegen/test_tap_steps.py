@@ -217,7 +217,7 @@ def test_gaps_add_nothing(machine, dtype, gaps, name, rows, row):
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda m: f"{m.vector}x{m.vectors}")
 @pytest.mark.parametrize("name", [name for name in KINDS if not name.endswith("weights")])
 def test_results_stay_between_bounds(machine, name):
-    case = plain(name, rows_of(name), channels=40 if name == "output_spread" else 700)
+    case = plain(name, rows_of(name), channels=700)
     case.x *= 10
     case.x[1, 0, 3, 3] = np.nan
     case.attributes |= {"floor": -0.1, "ceiling": 20.0}

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 import tracejit as tj
-from compiled_tools import host_ops
+from compiled_tools import host_ops, programs
 from ir_graphs import documented
 from tracejit import ir
 from tracejit.passes.windows import patches as module
 from tracejit.passes.windows.patches import patches
 from tracejit.passes.windows.pooling import pooling
+from tracejit.runtime.taps import TapStep
 
 F = tj.nn.functional
 
@@ -41,6 +42,31 @@ def test_other_convolutions_stay(old: str, new: str) -> None:
         text = text.replace("f32", "f16")
     graph = ir.parse(text)
     assert patches(graph) is graph or patches(graph) == graph
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize(
+    ("size", "kernel"), [((3, 4, 4, 5), (6, 4, 4, 5)), ((2, 3, 7), (5, 3, 7))], ids=str
+)
+def test_one_window_is_a_product_whatever_the_stride(size: Any, kernel: Any, stride: int) -> None:
+    rank = len(size) - 2
+    forward, backward = (getattr(F, f"{name}{rank}d") for name in ("conv", "conv_transpose"))
+
+    def function(x: Any, w: Any) -> Any:
+        return backward(forward(x, w, stride=stride).tanh(), w, stride=stride)
+
+    x, w = (tj.randn(*shape, dtype=tj.float64).requires_grad_() for shape in (size, kernel))
+    compiled = tj.compile(function, strict=True)
+    for _ in range(3):
+        results = []
+        for call in (function, compiled):
+            out = call(x, w)
+            results.append([out, *tj.autograd.grad(out.square().sum(), (x, w))])
+        for want, have in zip(*results, strict=True):
+            tj.testing.assert_close(have, want)
+    steps = [step for program in programs(compiled) for step in program.plan.items]
+    assert steps
+    assert not [step for step in steps if isinstance(step, TapStep)]
 
 
 @pytest.mark.sampled(6)

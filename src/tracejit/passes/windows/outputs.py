@@ -16,8 +16,8 @@ __all__ = ["has_outputs"]
 LEAST_ROWS, LEAST_SUMMED = 12, 48
 #: Where rows are one vector each number that is read is used once: worth it where much is left out.
 SHORT_LINE = 8
-#: Channels and taps, at most, where a block is a few neighbours: each reads all of the weight, and with more of them
-#: strips of positions are as fast or faster.
+#: Channels and taps, at most, where a block is a few neighbours, and results are not apart: each reads all of the
+#: weight, and with more of them strips of positions are as fast or faster.
 MOST_SUMMED = 400
 
 
@@ -44,7 +44,8 @@ def has_outputs(
         return False
     if not (apart or at_most(LEAST_SUMMED, channels * taps)):
         return False
-    if not has_long_blocks(machine) and not at_most(channels * taps, MOST_SUMMED):
+    is_spread = any(s != 1 for s in given["spread"])
+    if not (has_long_blocks(machine) or is_spread or at_most(channels * taps, MOST_SUMMED)):
         return False
     is_long = not at_most(given["counts"][-1], SHORT_LINE)
     if not apart and at_most(rows, machine.vector // 4) and is_long:

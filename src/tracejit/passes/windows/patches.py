@@ -22,8 +22,8 @@ After::
     }
 
 So are the first layers of models that look at patches, layers that halve what they see, and transposed ones that double
-it. One kernel lays out the patches, and what follows reads the product where it lies. The gradients are products of the
-same matrices.
+it; and where there is one window alone, the last layer of a discriminator and the first one of a generator. One kernel
+lays out the patches, and what follows reads the product where it lies. The gradients are products of the same matrices.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from ...ir.graph import Graph, Value
 from ...ops.shapes import numel
 from ...types import Shape
 from ..rewrite import Rewriter, Rules
+from .strips import equal
 
 #: Shorter sums are a few steps of a kernel for each window.
 LEAST_TERMS = 16
@@ -70,7 +71,8 @@ class _Patches:
             return False
         if any(map(any, given["padding"])) or any(step != 1 for step in given["dilation"]):
             return False
-        if any(k != step for k, step in zip(self.kernel, given["stride"], strict=True)):
+        sides = zip(self.kernel, given["stride"], self.counts, strict=True)
+        if any(k != step and not equal(count, 1) for k, step, count in sides):
             return False
         terms = numel(self.kernel)
         return bool(terms > 1) and bool(terms * self.channels >= LEAST_TERMS)
