@@ -63,7 +63,16 @@ LAYERS: dict[str, int] = {
     **dict.fromkeys(("passes", "codegen"), 3),
     **dict.fromkeys(("trace", "runtime", "settings"), 4),
     **dict.fromkeys(
-        ("early", "jit", "bound_function", "compiled_module", "explain", "inspection"), 5
+        (
+            "early",
+            "jit",
+            "bound_function",
+            "compiled_module",
+            "explain",
+            "inspection",
+            "large_calls",
+        ),
+        5,
     ),
     "copied_function": 5,
     **dict.fromkeys(

@@ -41,6 +41,7 @@ from . import (
     version,
 )
 from . import dispatch as _dispatch  # noqa: F401  (opens the door every op goes through)
+from . import large_calls as _large_calls  # noqa: F401  (composite functions of large tensors by compiled code)
 from . import ops as _ops
 from . import paths as _paths  # noqa: F401  (makes the module paths that PyTorch has)
 from . import steps as _steps  # noqa: F401  (remembers what functions do)
@@ -155,6 +156,7 @@ from .random import (
 from .runtime.eager import draws as _draws  # noqa: F401  (lets random sources draw on devices)
 from .runtime.eager import fourier as _fourier  # noqa: F401  (Fourier transforms of short rows)
 from .runtime.eager import printed as _kernels  # noqa: F401  (functions and elementwise ops of large arrays)
+from .runtime.eager import programs as _programs  # noqa: F401  (single ops by compiled code)
 from .runtime.eager import row_orders as _row_orders  # noqa: F401  (orders of short rows)
 from .runtime.eager import side_by_side as _side_by_side  # noqa: F401  (batches of small matrices)
 from .serialization import load, save

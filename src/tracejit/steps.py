@@ -20,12 +20,13 @@ from .cuda.arrays import MODULES
 from .dispatch import apply
 from .modes import MODES
 from .ops import op as op_module
+from .ops.composed import run_composed
 from .ops.op import Op
 from .ops.remembered import set_memory
 from .steps_text import NOT_FOLLOWED, Note, written
 from .tensor import Tensor
 
-__all__ = ["Noting", "run"]
+__all__ = ["Noting", "run", "usual"]
 
 #: The most kinds of calls of a function that are remembered.
 MOST = 512
@@ -64,8 +65,12 @@ class Noting:
             MODES.builder = None
 
 
-def _usual() -> bool:
-    """Does nobody listen to ops, and do all run on the host?"""
+def usual() -> bool:
+    """Does nobody listen to ops, and do all run on the host?
+
+    >>> usual()
+    True
+    """
     modes = MODES
     return (
         modes.recorder is None
@@ -139,13 +144,13 @@ def run(target: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     if known is None:
         known = _known[target] = {}
     tensors: list[Tensor] = []
-    kind = _key(args, kwargs, tensors) if _usual() else None
+    kind = _key(args, kwargs, tensors) if usual() else None
     found = _NEVER if kind is None else known.get(kind, 0)
     if type(found) is FunctionType:
         result = found(*tensors)
         return target(*args, **kwargs) if result is NOT_FOLLOWED else result
     if found == _NEVER:
-        return target(*args, **kwargs)
+        return run_composed(target, args, kwargs)
     if found < SEEN:
         if len(known) >= MOST:
             known.clear()

@@ -165,10 +165,10 @@ CASES: dict[str, tuple[Callable[..., Any], list[Make]]] = {
 @pytest.fixture
 def as_written(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[bool], None]]:
     """Switches steps off, and on again."""
-    usual = steps._usual
+    usual = steps.usual
 
     def switch(off: bool) -> None:
-        monkeypatch.setattr(steps, "_usual", (lambda: False) if off else usual)
+        monkeypatch.setattr(steps, "usual", (lambda: False) if off else usual)
 
     yield switch
     monkeypatch.undo()

@@ -8,8 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..types import TensorType
+from .long_sums import accumulated_along
 from .namespace import wide, xp
-from .ordering import accumulated_along, running_type
+from .ordering import running_type
+from .programs import by_program
 from .table import Array, Sample, contraction
 
 
@@ -103,6 +105,9 @@ def log_cumsum_exp(x: Array, *, dim: int) -> Array:
     """The logarithm of the sum of the exponentials of everything up to each position along ``dim``."""
     if not x.ndim or not x.size:
         return x.copy()
+    found = by_program(log_cumsum_exp, (x,), {"dim": dim}, same_bits=False)
+    if found is not None:
+        return found
     terms = wide(x)
     if xp(x) is np and terms.dtype == np.float32:
         found = _running_logs(terms.astype(np.float64), dim)

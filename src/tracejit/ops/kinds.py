@@ -17,6 +17,7 @@ from . import shapes, slabs
 from .float_errors import ignore, restore
 from .op import Array, Op
 from .printed import PRINTED, is_divided, printed
+from .programs import LONG, by_program
 from .strides import Strided
 
 #: Ops of which kernels compute large arrays, see ``runtime.eager.functions``.
@@ -154,6 +155,8 @@ class Elementwise(Op):
     ) -> Array | None:
         """What several threads compute of arrays of the dtypes computed in; None where one is to do it all."""
         found = printed(self, arrays, attributes, kind) if self.name in PRINTED else None
+        if found is None and self.name in LONG:
+            found = by_program(self, arrays, attributes, same_bits=False)
         if found is not None:
             return found
         if self.host is not None:

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["added", "running"]
+from .namespace import xp
+
+__all__ = ["accumulated_along", "added", "running"]
 
 Array = Any
 _add: Any = np.add.reduce
@@ -45,6 +47,22 @@ def running(function: Callable[..., Array], x: Array, dim: int, doubled: bool) -
     kind = np.complex128 if x.dtype.kind == "c" else np.float64
     with np.errstate(over="ignore"):  # what is too large for a result is infinite
         return function(x, axis=dim, dtype=kind).astype(x.dtype)
+
+
+def accumulated_along(combine: Any, x: Array, dim: int) -> Array:
+    """``combine`` of everything up to each position: in doubling steps where it does not accumulate.
+
+    >>> accumulated_along(np.maximum, np.array([1, 3, 2]), 0).tolist()
+    [1, 3, 3]
+    """
+    if xp(x) is np:
+        return combine.accumulate(x, axis=dim)
+    before, step = (np.s_[:],) * dim, 1
+    while step < x.shape[dim]:
+        later = combine(x[(*before, np.s_[step:])], x[(*before, np.s_[:-step])])
+        x = xp(x).concatenate([x[(*before, np.s_[:step])], later], axis=dim)
+        step *= 2
+    return x
 
 
 def _rows(x: Array, axes: Sequence[int]) -> int | None:

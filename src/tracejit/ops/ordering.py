@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,10 +16,11 @@ from ..types import TensorType
 from .comparison import eq, gt, isfinite, logical_and
 from .distinct import distinct_part
 from .elementwise import mul, where
-from .long_sums import running
+from .long_sums import accumulated_along, running
 from .movement import slice
 from .namespace import wide, xp
 from .orders import along_last, first_in_order, place_in_order, places_among, stable_order
+from .programs import by_program
 from .reduction import accumulated, argmax, check_order, nonempty, sum
 from .table import Array, Ints, Sample, contraction, indexing
 
@@ -136,15 +136,18 @@ def _flip(x: Any, dim: int) -> Any:
 @contraction(running_type, total=True, grad=lambda g, dim: reversed_cumsum(g, dim), samples=_ALONG)
 def cumsum(x: Array, *, dim: int) -> Array:
     """The sum of everything up to each position along ``dim``."""
-    return _running(xp(x).cumsum, x, dim)
+    return _running(cumsum, x, dim)
 
 
-def _running(function: Callable[..., Array], x: Array, dim: int) -> Array:
+def _running(op: Any, x: Array, dim: int) -> Array:
+    served = by_program(op, (x,), {"dim": dim}, same_bits=True)
+    if served is not None:
+        return served
     dtype = accumulated(dtypes.from_numpy(x.dtype)).np
     if not x.ndim:
         return x.astype(dtype)
     start = x.astype(dtype) if x.dtype.kind in "biu" else wide(x)
-    found = running(function, start, dim, x.dtype.char in "fF" and xp(x) is np)
+    found = running(getattr(xp(x), op.name), start, dim, x.dtype.char in "fF" and xp(x) is np)
     return found.astype(dtype, copy=False)
 
 
@@ -183,7 +186,7 @@ def _cumprod_slopes(g: Any, x: Any, out: Any, dim: int) -> tuple[Any, Any, Any, 
 )
 def cumprod(x: Array, *, dim: int) -> Array:
     """The product of everything up to each position along ``dim``."""
-    return _running(xp(x).cumprod, x, dim)
+    return _running(cumprod, x, dim)
 
 
 @indexing(
@@ -197,24 +200,16 @@ def cumextreme_index(x: Array, *, dim: int, largest: bool) -> Array:
     n = xp(x)
     if not x.ndim:
         return n.zeros((), np.int64)
+    attributes = {"dim": dim, "largest": largest}
+    found = by_program(cumextreme_index, (x,), attributes, same_bits=True)
+    if found is not None:
+        return found
     x = wide(x)
     running = accumulated_along(n.maximum if largest else n.minimum, x, dim)
     here = (x == running) | ((x != x) & (running != running))
     shape = tuple(-1 if d == dim else 1 for d in range(x.ndim))
     positions = n.where(here, n.arange(x.shape[dim]).reshape(shape), 0)
     return accumulated_along(n.maximum, positions, dim)
-
-
-def accumulated_along(combine: Any, x: Array, dim: int) -> Array:
-    """``combine`` of everything up to each position: in doubling steps where it does not accumulate."""
-    if xp(x) is np:
-        return combine.accumulate(x, axis=dim)
-    before, step = (np.s_[:],) * dim, 1
-    while step < x.shape[dim]:
-        later = combine(x[(*before, np.s_[step:])], x[(*before, np.s_[:-step])])
-        x = xp(x).concatenate([x[(*before, np.s_[:step])], later], axis=dim)
-        step *= 2
-    return x
 
 
 def _search_type(sorted_sequence: TensorType, values: TensorType, *, right: bool) -> TensorType:

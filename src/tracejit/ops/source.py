@@ -69,6 +69,29 @@ def literal(*, values: tuple[Scalar, ...], shape: Shape, dtype: Any) -> Array:
     return np.array(values, dtype.np).reshape(shape)
 
 
+def _triangle_type(*, rows: int, columns: int, offset: int, lower: bool, count: int) -> TensorType:
+    return TensorType((2, count), dtypes.int64)
+
+
+@source(
+    _triangle_type,
+    samples=(
+        Sample((), {"rows": 3, "columns": 2, "offset": 0, "lower": True, "count": 5}),
+        Sample((), {"rows": 2, "columns": 4, "offset": -1, "lower": False, "count": 8}),
+    ),
+)
+def triangle(*, rows: int, columns: int, offset: int, lower: bool, count: int) -> Array:
+    """Rows and columns of the elements of a matrix up to a diagonal, or of those behind it: ``count``, row by row."""
+    row = np.arange(rows)
+    ends = np.clip(row + offset + 1, 0, columns)
+    each = ends if lower else columns - ends
+    found = np.empty((2, count), np.int64)
+    found[0] = np.repeat(row, each)
+    first = np.cumsum(each) - each
+    found[1] = np.arange(count) - np.repeat(first if lower else first - ends, each)
+    return found
+
+
 def _linspace_type(*, start: Scalar, end: Scalar, count: int, dtype: DType) -> TensorType:
     return TensorType((count,), dtype)
 

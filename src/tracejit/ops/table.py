@@ -17,6 +17,7 @@ import numpy as np
 
 from ..dtypes import DType
 from ..types import TensorType
+from .composed import COMPOSED, composed
 from .kinds import (
     Contraction,
     Elementwise,
@@ -258,11 +259,13 @@ def function(
     namespace: bool = True,
     within: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None,
     steady: bool = False,
+    large: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Publish a composite (or an op) as ``tj.name`` and, when ``method``, as ``Tensor.name``.
 
     ``method`` may be another name than the function's own; ``namespace=False`` publishes the method only; ``within``
-    is what the function runs in (see ``precision``); ``steady`` says that its steps follow from types (`remembered`).
+    is what the function runs in (see ``precision``); ``steady`` says that its steps follow from types (`remembered`),
+    ``large`` that compiled code may compute it on large tensors (`composed`).
 
     >>> import tracejit as tj
     >>> FUNCTIONS["exp"] is tj.exp, "softmax" in METHODS
@@ -273,7 +276,11 @@ def function(
         name = target.__name__
         if steady:
             STEADY.append(name)
+            if large:
+                COMPOSED.add(target)
             target = remembered(target)
+        elif large:
+            target = composed(target)
         target = target if within is None else within(target)
         if namespace:
             FUNCTIONS[name] = target

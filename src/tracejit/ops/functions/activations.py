@@ -37,7 +37,7 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
     return _finish(input, e.relu(input), inplace)
 
 
-@function(method=False, steady=True)
+@function(method=False, steady=True, large=True)
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """``x * Phi(x)`` with the normal distribution function, or its tanh approximation.
 
@@ -58,7 +58,7 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     return as_type(result, input.dtype)
 
 
-@function(method=False, steady=True)
+@function(method=False, steady=True, large=True)
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """``x * sigmoid(x)``.
 
@@ -77,7 +77,7 @@ def _finish(input: Tensor, result: Tensor, inplace: bool) -> Tensor:
     return input._assign(result) if inplace else result
 
 
-@function(method=False, steady=True)
+@function(method=False, steady=True, large=True)
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """``x`` above zero, ``negative_slope * x`` below.
 
@@ -123,7 +123,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     return e.leaky(input, weight)
 
 
-@function(method=False, steady=True)
+@function(method=False, steady=True, large=True)
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """``x`` above zero, ``alpha * (exp(x) - 1)`` below.
 
@@ -138,7 +138,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     return _finish(input, as_type(found, input.dtype), inplace)
 
 
-@function()
+@function(large=True)
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """The self-normalising elu: ``scale * elu(x, alpha)`` with fixed constants.
 
@@ -151,7 +151,7 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
     return _finish(input, as_type(scale * elu(upcast(input), alpha), input.dtype), inplace)
 
 
-@function()
+@function(large=True)
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """``x`` above zero, ``alpha * (exp(x / alpha) - 1)`` below.
 
@@ -170,7 +170,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     return _finish(input, as_type(found, input.dtype), inplace)
 
 
-@function(method=False, steady=True)
+@function(method=False, steady=True, large=True)
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """``log(1 + exp(beta * x)) / beta``, and ``x`` itself where ``beta * x`` exceeds the threshold.
 
@@ -186,7 +186,7 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
     return as_type(found, input.dtype)
 
 
-@function(method=False, steady=True)
+@function(method=False, steady=True, large=True)
 def softsign(input: Tensor) -> Tensor:
     """``x / (1 + |x|)``.
 
@@ -198,7 +198,7 @@ def softsign(input: Tensor) -> Tensor:
     return input / (size + 1)
 
 
-@function(method=False, steady=True)
+@function(method=False, steady=True, large=True)
 def logsigmoid(input: Tensor) -> Tensor:
     """``log(sigmoid(x))`` without underflow.
 
@@ -211,7 +211,7 @@ def logsigmoid(input: Tensor) -> Tensor:
     return e.where(below, input, 0.0) - t.log1p(t.exp(e.where(below, input, e.neg(input))))
 
 
-@function(method=False)
+@function(method=False, large=True)
 def hardtanh(
     input: Tensor, min_val: Number = -1.0, max_val: Number = 1.0, inplace: bool = False
 ) -> Tensor:
@@ -232,7 +232,7 @@ def hardtanh(
     return _finish(input, limits.clamp_inside(input, min_val, max_val), inplace)
 
 
-@function(method=False)
+@function(method=False, large=True)
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """``x`` limited to [0, 6].
 
@@ -243,7 +243,7 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     return hardtanh(input, 0.0, 6.0, inplace)
 
 
-@function(method=False, steady=True)
+@function(method=False, steady=True, large=True)
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """``x / 6 + 1/2`` limited to [0, 1].
 
@@ -255,7 +255,7 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     return _finish(input, as_type(relu6(upcast(input) + 3.0) / 6.0, input.dtype), inplace)
 
 
-@function(method=False, steady=True)
+@function(method=False, steady=True, large=True)
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """``x * hardsigmoid(x)``.
 
@@ -268,7 +268,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     return _finish(input, as_type(x * relu6(x + 3.0) / 6.0, input.dtype), inplace)
 
 
-@function(method=False, steady=True)
+@function(method=False, steady=True, large=True)
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """``x * tanh(softplus(x))``.
 
@@ -280,7 +280,7 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
     return _finish(input, input * t.tanh(softplus(input)), inplace)
 
 
-@function(method=False)
+@function(method=False, large=True)
 def tanhshrink(input: Tensor) -> Tensor:
     """``x - tanh(x)``.
 
@@ -291,7 +291,7 @@ def tanhshrink(input: Tensor) -> Tensor:
     return input - t.tanh(input)
 
 
-@function()
+@function(large=True)
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """``x``, with zero between ``-lambd`` and ``lambd``.
 
@@ -304,7 +304,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     return e.chosen(stays, input, 0.0)
 
 
-@function(method=False)
+@function(method=False, large=True)
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """``x`` moved towards zero by ``lambd``, and zero when closer.
 
@@ -322,7 +322,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     return e.chosen(c.logical_not(close), moved, 0.0)
 
 
-@function(method=False)
+@function(method=False, large=True)
 def threshold(input: Tensor, threshold: Number, value: Number, inplace: bool = False) -> Tensor:
     """``x`` above ``threshold``, or NaN, else ``value``.
 
@@ -337,7 +337,7 @@ def threshold(input: Tensor, threshold: Number, value: Number, inplace: bool = F
     return _finish(input, e.chosen(c.logical_not(c.le(input, threshold)), input, value), inplace)
 
 
-@function(method=False, steady=True)
+@function(method=False, steady=True, large=True)
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """The first half along ``dim`` times the sigmoid of the second.
 
@@ -356,7 +356,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     return first * t.sigmoid(gate)
 
 
-@function(method=False, steady=True)
+@function(method=False, steady=True, large=True)
 def normalize(input: Tensor, p: Number = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
     """``input`` divided by its ``p`` norm along ``dim`` (at least ``eps``).
 

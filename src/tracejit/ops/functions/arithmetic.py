@@ -238,7 +238,7 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
     return as_type(found, input.dtype) if input.dtype.is_half else found
 
 
-@function(steady=True)
+@function(steady=True, large=True)
 def clamp(
     input: Tensor, min: Tensor | Number | None = None, max: Tensor | Number | None = None
 ) -> Tensor:

@@ -42,7 +42,7 @@ def _areas(y: Tensor, x: Tensor | None, dx: Number, d: int) -> Tensor:
     return e.div(e.mul(doubled, widths), 2.0)
 
 
-@function(method=False)
+@function(method=False, large=True)
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Number = 1.0, dim: int = -1) -> Tensor:
     """The integral of samples ``y`` along ``dim`` by trapezoids, at ``x`` or ``dx`` apart.
 
@@ -59,7 +59,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Number = 1.0, dim: int 
     return e.mul(e.sub(r.sum(y, dims=(d,), keepdim=False), e.mul(ends, 0.5)), dx)
 
 
-@function(method=False)
+@function(method=False, large=True)
 def cumulative_trapezoid(
     y: Tensor, x: Tensor | None = None, *, dx: Number = 1.0, dim: int = -1
 ) -> Tensor:

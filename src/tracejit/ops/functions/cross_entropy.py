@@ -61,7 +61,7 @@ def _weights(weight: Tensor | None, target: Tensor, valid: Tensor, like: Tensor)
     return e.where(valid, ix.take(weight, target, dim=0), 0.0)
 
 
-@function(method=False, within=flags_seen, steady=True)
+@function(method=False, within=flags_seen, steady=True, large=True)
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -107,7 +107,7 @@ def _picked(
     return r.sum(loss, dims=dims, keepdim=False) / r.sum(weights, dims=dims, keepdim=False)
 
 
-@function(method=False, within=flags_seen, steady=True)
+@function(method=False, within=flags_seen, steady=True, large=True)
 def cross_entropy(
     input: Tensor,
     target: Tensor,

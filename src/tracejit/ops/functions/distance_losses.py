@@ -62,7 +62,7 @@ def _in_one_dtype(name: str, input: Tensor, target: Tensor) -> tuple[Tensor, Ten
     return as_type(input, dtype), as_type(target, dtype)
 
 
-@function(method=False, within=_in_sight, steady=True)
+@function(method=False, within=_in_sight, steady=True, large=True)
 def mse_loss(
     input: Tensor,
     target: Tensor,
@@ -84,7 +84,7 @@ def mse_loss(
     return _weighted(loss, weight, input, reduction_of(size_average, reduce, reduction))
 
 
-@function(method=False, within=_in_sight, steady=True)
+@function(method=False, within=_in_sight, steady=True, large=True)
 def l1_loss(
     input: Tensor,
     target: Tensor,
@@ -107,7 +107,7 @@ def l1_loss(
     return _weighted(loss, weight, input, reduction_of(size_average, reduce, reduction))
 
 
-@function(method=False, within=_in_sight, steady=True)
+@function(method=False, within=_in_sight, steady=True, large=True)
 def smooth_l1_loss(
     input: Tensor,
     target: Tensor,
@@ -137,7 +137,7 @@ def smooth_l1_loss(
     return reduced(e.where(far, distance - 0.5 * beta, near), reduction)
 
 
-@function(method=False, within=_with_sizes, steady=True)
+@function(method=False, within=_with_sizes, steady=True, large=True)
 def huber_loss(
     input: Tensor,
     target: Tensor,

@@ -26,7 +26,7 @@ MODES = {
 }
 
 
-@function(method=False, within=full_precision)
+@function(method=False, within=full_precision, large=True)
 def cdist(
     x1: Tensor,
     x2: Tensor,
@@ -82,7 +82,7 @@ def _euclidean(x1: Tensor, x2: Tensor) -> Tensor:
     return root(limits.clamp_min(squares, 0))
 
 
-@function(method=False)
+@function(method=False, large=True)
 def pdist(input: Tensor, p: Number = 2.0) -> Tensor:
     """The ``p`` norm distances between all pairs of rows of (N, M), as a vector.
 

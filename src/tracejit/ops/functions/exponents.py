@@ -21,7 +21,7 @@ class MantissaAndExponent(NamedTuple):
     exponent: Any
 
 
-@function()
+@function(large=True)
 def frexp(input: Tensor) -> MantissaAndExponent:
     """Mantissas in [0.5, 1), with the signs, and int32 exponents: ``input = mantissa * 2**exponent``, exactly.
 

@@ -197,7 +197,7 @@ def column_stack(tensors: Tensors) -> Tensor:
     return cat(columns, 1)
 
 
-@function(steady=True)
+@function(steady=True, large=True)
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     """``input`` shifted along ``dims``; what leaves at the end enters at the start.
 

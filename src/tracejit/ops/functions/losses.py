@@ -57,7 +57,7 @@ def _of_probabilities(function: Callable[..., Any]) -> Callable[..., Any]:
     return flags_seen(asked_before(_all_are_shares)(function))
 
 
-@function(method=False, within=_of_probabilities, steady=True)
+@function(method=False, within=_of_probabilities, steady=True, large=True)
 def binary_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -84,7 +84,7 @@ def binary_cross_entropy(
     return reduced(loss, reduction_of(size_average, reduce, reduction))
 
 
-@function(method=False, within=flags_seen, steady=True)
+@function(method=False, within=flags_seen, steady=True, large=True)
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
@@ -140,7 +140,7 @@ def _of_divergence(function: Callable[..., Any]) -> Callable[..., Any]:
     return asked_before(_is_divergence)(flags_seen(function))
 
 
-@function(method=False, within=_of_divergence, steady=True)
+@function(method=False, within=_of_divergence, steady=True, large=True)
 def kl_div(
     input: Tensor,
     target: Tensor,
@@ -165,7 +165,7 @@ def kl_div(
     return reduced(loss, reduction)
 
 
-@function(method=False, within=full_precision)
+@function(method=False, within=full_precision, large=True)
 def poisson_nll_loss(
     input: Tensor,
     target: Tensor,
@@ -195,7 +195,7 @@ def _any_negative(var: Any) -> bool:
     return not hold_everywhere(lambda: c.logical_not(c.lt(var, 0)), near=var)
 
 
-@function(method=False)
+@function(method=False, large=True)
 def gaussian_nll_loss(
     input: Tensor,
     target: Tensor,
@@ -233,7 +233,7 @@ def gaussian_nll_loss(
 # --- embeddings ---------------------------------------------------------------------------------
 
 
-@function(method=False, steady=True)
+@function(method=False, steady=True, large=True)
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along ``dim``.
 
@@ -253,7 +253,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     return r.sum(x1 * x2 / (lengths[0] * lengths[1]), dims=dims, keepdim=False)
 
 
-@function(method=False)
+@function(method=False, large=True)
 def pairwise_distance(
     x1: Tensor, x2: Tensor, p: Number = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:
@@ -266,7 +266,7 @@ def pairwise_distance(
     return vector_norm(x1 - x2 + eps, p, -1, keepdim)
 
 
-@function(method=False, within=full_precision)
+@function(method=False, within=full_precision, large=True)
 def cosine_embedding_loss(
     input1: Tensor,
     input2: Tensor,
@@ -295,7 +295,7 @@ def cosine_embedding_loss(
     return reduced(loss, old_reduction(size_average, reduce, reduction))
 
 
-@function(method=False, within=full_precision)
+@function(method=False, within=full_precision, large=True)
 def hinge_embedding_loss(
     input: Tensor,
     target: Tensor,

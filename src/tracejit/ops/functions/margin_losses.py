@@ -23,7 +23,7 @@ from .losses import pairwise_distance
 from .triangles import positions
 
 
-@function(method=False, within=full_precision)
+@function(method=False, within=full_precision, large=True)
 def soft_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -67,7 +67,7 @@ def _finish(loss: Tensor, alone: bool, reduction: str) -> Tensor:
     return reduced(m.squeeze(loss, dims=(0,)) if alone else loss, reduction)
 
 
-@function(method=False, within=full_precision)
+@function(method=False, within=full_precision, large=True)
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -112,7 +112,7 @@ def multi_margin_loss(
     return _finish(loss, alone, old_reduction(size_average, reduce, reduction))
 
 
-@function(method=False, within=full_precision)
+@function(method=False, within=full_precision, large=True)
 def multilabel_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -145,7 +145,7 @@ def multilabel_margin_loss(
     return _finish(loss, alone, old_reduction(size_average, reduce, reduction))
 
 
-@function(method=False)
+@function(method=False, large=True)
 def multilabel_soft_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -168,7 +168,7 @@ def multilabel_soft_margin_loss(
     return reduced(mean, old_reduction(size_average, reduce, reduction))
 
 
-@function(method=False, within=full_precision)
+@function(method=False, within=full_precision, large=True)
 def margin_ranking_loss(
     input1: Tensor,
     input2: Tensor,
@@ -217,7 +217,7 @@ def _triplet(
     return limits.clamp_min(e.add(e.sub(near, far), margin), 0.0)
 
 
-@function(method=False, within=full_precision)
+@function(method=False, within=full_precision, large=True)
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,

@@ -41,7 +41,7 @@ def frac(input: Tensor) -> Tensor:
     return e.sub(input, e.trunc(input))
 
 
-@function(steady=True)
+@function(steady=True, large=True)
 def lerp(input: Tensor, end: Tensor, weight: Tensor | Number) -> Tensor:
     """``input + weight * (end - input)``, exact at both ends.
 
@@ -95,7 +95,7 @@ def _factor(value: Number, dtype: DType) -> Number:
     return value if dtype.is_floating_point or dtype.is_complex else int(value)
 
 
-@function(steady=True)
+@function(steady=True, large=True)
 def addcmul(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, value: Number = 1
 ) -> Tensor:
@@ -116,7 +116,7 @@ def addcmul(
     return _narrowed(e.add(base, e.mul(scaled, second)), dtype)
 
 
-@function(steady=True)
+@function(steady=True, large=True)
 def addcdiv(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, value: Number = 1
 ) -> Tensor:
@@ -141,7 +141,7 @@ def addcdiv(
     return _narrowed(e.add(base, e.div(scaled, second)), dtype)
 
 
-@function()
+@function(large=True)
 def nan_to_num(
     input: Tensor,
     nan: float | None = 0.0,
@@ -259,7 +259,7 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
     return e.where(c.eq(input, 0), values, as_type(c.gt(input, 0), input.dtype))
 
 
-@function()
+@function(large=True)
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """``input * 2**other``.
 

@@ -23,7 +23,7 @@ from .norms import vector_norm
 from .rearranging import cross as any_cross
 
 
-@function(method=False, namespace=False)
+@function(method=False, namespace=False, large=True)
 def matrix_norm(
     A: Tensor,
     ord: Any = "fro",
@@ -78,7 +78,7 @@ def _largest(x: Tensor, *, dims: tuple[int], keepdim: bool) -> Tensor:
     return pick(x, dims=dims, keepdim=keepdim)
 
 
-@function(method=False, namespace=False)
+@function(method=False, namespace=False, large=True)
 def norm(
     A: Tensor,
     ord: Any = None,
@@ -173,7 +173,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     return as_type(r.sum(product, dims=(dim_of(dim, product),), keepdim=False), product.dtype)
 
 
-@function(method=False, namespace=False)
+@function(method=False, namespace=False, large=True)
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """The cross product of vectors of three elements along ``dim``.
 

@@ -36,7 +36,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return product if bias is None else e.add(product, bias)
 
 
-@function(method=False, within=given_precision)
+@function(method=False, within=given_precision, large=True)
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``x1^T W_k x2 + b_k`` for every output k.
 
@@ -104,7 +104,7 @@ def _last_dims(
     return tuple(range(len(own) - len(shape), len(own)))
 
 
-@function(method=False, steady=True)
+@function(method=False, steady=True, large=True)
 def layer_norm(
     input: Tensor,
     normalized_shape: int | Sequence[int],
@@ -128,7 +128,7 @@ def layer_norm(
     return as_type(result, input.dtype)
 
 
-@function(method=False, steady=True)
+@function(method=False, steady=True, large=True)
 def rms_norm(
     input: Tensor,
     normalized_shape: int | Sequence[int],
@@ -156,7 +156,7 @@ def _epsilon(name: str) -> float:
     return 2.220446049250313e-16 if name in ("float64", "complex128") else 1.1920928955078125e-07
 
 
-@function(method=False, steady=True)
+@function(method=False, steady=True, large=True)
 def group_norm(
     input: Tensor,
     num_groups: int,
@@ -216,7 +216,7 @@ def _per_channel(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tenso
     return _scaled(x, *parts)
 
 
-@function(method=False, steady=True)
+@function(method=False, steady=True, large=True)
 def batch_norm(
     input: Tensor,
     running_mean: Tensor | None,
@@ -311,7 +311,7 @@ def _update(running: Tensor, value: Tensor, momentum: float) -> None:
     running._assign(as_type(running * (1 - momentum) + fresh * momentum, running.dtype))
 
 
-@function(method=False)
+@function(method=False, large=True)
 def instance_norm(
     input: Tensor,
     running_mean: Tensor | None = None,

@@ -25,7 +25,7 @@ from .common import (
 from .reductions import Dim, root
 
 
-@function(method=False, namespace=False, steady=True)
+@function(method=False, namespace=False, steady=True, large=True)
 def vector_norm(
     x: Tensor,
     ord: Number = 2,
@@ -89,7 +89,7 @@ def _norm_of(x: Tensor, p: Number, dims: tuple[int, ...], keepdim: bool) -> Tens
     return e.where(zero, 0.0, e.pow(e.where(zero, 1.0, total), 1.0 / p))
 
 
-@function(steady=True)
+@function(steady=True, large=True)
 def norm(
     input: Tensor,
     p: Any = "fro",
@@ -113,7 +113,7 @@ def norm(
     return vector_norm(input, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)
 
 
-@function()
+@function(large=True)
 def dist(input: Tensor, other: Tensor, p: Number = 2) -> Tensor:
     """The ``p`` norm of ``input - other``.
 

@@ -203,7 +203,7 @@ def detach(input: Tensor) -> Tensor:
     return input.detach()
 
 
-@function()
+@function(large=True)
 def renorm(input: Tensor, p: Number, dim: int, maxnorm: Number) -> Tensor:
     """Slices along ``dim`` scaled down to a ``p``-norm of ``maxnorm`` where theirs is larger.
 

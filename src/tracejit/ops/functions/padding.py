@@ -17,7 +17,7 @@ from .common import Number, Tensor, as_type, constant, refuse, refuse_overflow, 
 from .slicing import flipped, slice_along
 
 
-@function(method=False, steady=True)
+@function(method=False, steady=True, large=True)
 def pad(
     input: Tensor, pad: Sequence[int], mode: str = "constant", value: Number | None = None
 ) -> Tensor:

@@ -345,7 +345,7 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     return tuple(reversed(found))
 
 
-@function()
+@function(large=True)
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """The cross product of vectors along ``dim`` (by default the first of extent 3).
 

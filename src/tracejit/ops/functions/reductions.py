@@ -95,7 +95,7 @@ def prod(
     return result if narrow is None else as_type(result, narrow)
 
 
-@function()
+@function(large=True)
 def nansum(
     input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
@@ -110,7 +110,7 @@ def nansum(
     return sum(x, dim, keepdim, dtype=dtype)
 
 
-@function()
+@function(large=True)
 def nanmean(
     input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
@@ -232,7 +232,7 @@ def _variance(x: Tensor, dim: Dim, correction: float, keepdim: bool) -> tuple[Te
     return e.div(squares, builtins.max(n - correction, 0)), average
 
 
-@function(steady=True, within=_free)
+@function(steady=True, within=_free, large=True)
 def var(
     input: Tensor,
     dim: Any = None,
@@ -253,7 +253,7 @@ def var(
     return as_type(_variance(input, dim, correction, keepdim)[0], input.dtype.to_real)
 
 
-@function(steady=True, within=_free)
+@function(steady=True, within=_free, large=True)
 def std(
     input: Tensor,
     dim: Any = None,
@@ -278,7 +278,7 @@ def root(x: Tensor) -> Tensor:
     return e.where(zero, 0.0, t.sqrt(e.where(zero, 1.0, x)))
 
 
-@function(steady=True, within=_free)
+@function(steady=True, within=_free, large=True)
 def var_mean(
     input: Tensor,
     dim: Any = None,
@@ -298,7 +298,7 @@ def var_mean(
     return as_type(variance, input.dtype.to_real), as_type(average, input.dtype)
 
 
-@function(steady=True, within=_free)
+@function(steady=True, within=_free, large=True)
 def std_mean(
     input: Tensor,
     dim: Any = None,
@@ -318,7 +318,7 @@ def std_mean(
     return as_type(root(variance), input.dtype.to_real), as_type(average, input.dtype)
 
 
-@function(steady=True)
+@function(steady=True, large=True)
 def logsumexp(input: Tensor, dim: Dim, keepdim: bool = False) -> Tensor:
     """``log(sum(exp(input)))`` over ``dim`` without overflow.
 

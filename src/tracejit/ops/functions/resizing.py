@@ -120,7 +120,7 @@ def _whole(size: Any) -> int:
         ) from None
 
 
-@function(method=False)
+@function(method=False, large=True)
 def interpolate(
     input: Tensor,
     size: Any = None,

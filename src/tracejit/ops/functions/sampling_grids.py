@@ -98,7 +98,7 @@ def _aligned(name: str, align_corners: bool | None) -> bool:
     return bool(align_corners)
 
 
-@function(method=False, within=full_precision)
+@function(method=False, within=full_precision, large=True)
 def grid_sample(
     input: Tensor,
     grid: Tensor,
@@ -224,7 +224,7 @@ def _corner(flat: Tensor, index: list[Tensor], size: Shape, weight: Tensor | Non
     return found if weight is None else e.mul(found, weight)
 
 
-@function(method=False)
+@function(method=False, large=True)
 def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> Tensor:
     """The grid of affine maps ``theta`` (N, 2, 3) or (N, 3, 4) for images of ``size`` (N, C, *size).
 

@@ -126,7 +126,7 @@ def matrix_diagonal(
     return diagonal(A, offset, dim1, dim2)
 
 
-@function(steady=True)
+@function(steady=True, large=True)
 def flip(input: Tensor, *args: Any, dims: Any = None) -> Tensor:
     """``input`` reversed along ``dims`` (a copy). Raises ``TypeError`` when nothing is said about them.
 

@@ -55,7 +55,7 @@ def _dim_said(target: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return call
 
 
-@function(steady=True, within=_dim_said)
+@function(steady=True, within=_dim_said, large=True)
 def softmax(input: Tensor, dim: int | None = None, dtype: DType | None = None) -> Tensor:
     """``exp(x) / sum(exp(x))`` along ``dim``, shifted by the maximum so that nothing overflows.
 
@@ -76,7 +76,7 @@ def softmax(input: Tensor, dim: int | None = None, dtype: DType | None = None) -
     return as_type(e.mul(weights, share), result)
 
 
-@function(steady=True, within=_dim_said)
+@function(steady=True, within=_dim_said, large=True)
 def log_softmax(input: Tensor, dim: int | None = None, dtype: DType | None = None) -> Tensor:
     """The logarithm of :func:`softmax`, computed without forming it.
 
@@ -92,7 +92,7 @@ def log_softmax(input: Tensor, dim: int | None = None, dtype: DType | None = Non
     return as_type(e.sub(shifted, t.log(total)), result)
 
 
-@function(method=False, within=_dim_said)
+@function(method=False, within=_dim_said, large=True)
 def softmin(input: Tensor, dim: int | None = None, dtype: DType | None = None) -> Tensor:
     """``softmax(-input)``.
 

@@ -95,7 +95,7 @@ def logaddexp(input: Tensor, other: Tensor) -> Tensor:
     return e.where(alone, above, e.add(t.log1p(t.exp(distance)), above))
 
 
-@function()
+@function(large=True)
 def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
     """``log2(2**input + 2**other)`` without overflow.
 

@@ -122,7 +122,7 @@ def _running_logs(x: Tensor, d: int) -> Tensor:
     return cat(running, d)
 
 
-@function()
+@function(large=True)
 def diff(
     input: Tensor,
     n: int = 1,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import index
 from typing import Any
 
 from ... import dtypes
@@ -56,7 +57,7 @@ def _triangle(x: Tensor, keep: Callable[..., Tensor], diagonal: int) -> Tensor:
     return e.where(keep(offset, diagonal), x, False if x.dtype is dtypes.bool_ else 0)
 
 
-@function(steady=True)
+@function(steady=True, large=True)
 def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     """The upper triangle of matrices, zeros below ``diagonal``.
 
@@ -68,7 +69,7 @@ def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     return _triangle(input, c.ge, diagonal)
 
 
-@function(steady=True)
+@function(steady=True, large=True)
 def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     """The lower triangle of matrices, zeros above ``diagonal``.
 
@@ -89,12 +90,18 @@ def _count_below(row: int, col: int, offset: int) -> int:
     return first_rows(offset + row) - first_rows(offset)
 
 
-def _indices(name: str, keep: Callable[[int, int], bool], row: int, col: int, dtype: Any) -> Tensor:
+def _positions(name: str, row: int, col: int, offset: int, dtype: Any, device: Any) -> Tensor:
+    """Where the lower triangle of a matrix is, or what lies above ``offset``, if that is the name of the function."""
     kind = dtypes.as_dtype(dtype)
     refuse_but_indices(name, kind)
-    found = [(i, j) for i in range(row) for j in range(col) if keep(i, j)]
-    values = tuple(i for i, _ in found) + tuple(j for _, j in found)
-    return as_type(s.literal(values=values, shape=(2, len(found)), dtype=dtypes.int64), kind)
+    for extent, size in (("row", row), ("col", col)):
+        if size < 0:
+            raise RuntimeError(f"{extent} must be non-negative, got {size}")
+    below, lower = _count_below(row, col, offset), name == "tril_indices"
+    count = below if lower else row * col - below
+    shapes.refuse_vast((2, count), 8)
+    extents = {"rows": row, "columns": col, "offset": offset, "lower": lower, "count": count}
+    return made(as_type(s.triangle(**extents), kind), False, device)
 
 
 @function(method=False)
@@ -108,9 +115,8 @@ def tril_indices(
     tensor([[0, 1, 1],
             [0, 0, 1]])
     """
-    shapes.refuse_vast((2, _count_below(row, col, offset)), 8)
-    found = _indices("tril_indices", lambda i, j: j - i <= offset, row, col, dtype)
-    return made(found, False, device)
+    row, col, offset = map(index, (row, col, offset))
+    return _positions("tril_indices", row, col, offset, dtype, device)
 
 
 @function(method=False)
@@ -124,9 +130,8 @@ def triu_indices(
     tensor([[0, 0, 1],
             [0, 1, 1]])
     """
-    shapes.refuse_vast((2, row * col - _count_below(row, col, offset - 1)), 8)
-    found = _indices("triu_indices", lambda i, j: j - i >= offset, row, col, dtype)
-    return made(found, False, device)
+    row, col, offset = map(index, (row, col, offset))
+    return _positions("triu_indices", row, col, offset - 1, dtype, device)
 
 
 @function()

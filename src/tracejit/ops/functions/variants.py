@@ -68,7 +68,7 @@ def feature_alpha_dropout(
     return input._assign(result) if inplace else result
 
 
-@function(method=False)
+@function(method=False, large=True)
 def local_response_norm(
     input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Tensor:

@@ -1,0 +1,187 @@
+"""What eager programs have compiled code compute on large tensors: which calls it is, and that nothing else changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracejit as tj
+from ir_graphs import assert_same_bits
+from tracejit import large_calls, steps, steps_text
+from tracejit.ops import composed, programs
+from tracejit.runtime.eager import programs as runner
+
+F = tj.nn.functional
+
+
+@pytest.fixture(autouse=True)
+def counted_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large_calls, "_met", {})
+    monkeypatch.setattr(large_calls, "_compiled", {})
+    monkeypatch.setattr(runner, "_met", {})
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small tensors count as large ones, and nothing is waited for."""
+    monkeypatch.setattr(large_calls, "PATIENCE", -1)
+    monkeypatch.setattr(runner, "PATIENCE", -1)
+    monkeypatch.setattr(composed, "LEAST", 0)
+    monkeypatch.setattr(programs, "LEAST", 0)
+    monkeypatch.setattr(steps, "SEEN", 0)
+    monkeypatch.setattr(steps, "_known", {})
+    monkeypatch.setattr(steps_text, "LARGEST", -1)
+
+
+def tensor(*shape: int, seed: int = 0) -> Any:
+    rng = np.random.default_rng(seed)
+    return tj.from_numpy(rng.standard_normal(shape))
+
+
+def written(monkeypatch: pytest.MonkeyPatch, run: Callable[[], Any]) -> Any:
+    with monkeypatch.context() as patch:
+        patch.setattr(large_calls, "PATIENCE", 1 << 60)
+        patch.setattr(runner, "PATIENCE", 1 << 60)
+        return run()
+
+
+CALLS: dict[str, Callable[..., Any]] = {
+    "softmax": lambda x, y: F.softmax(x, 1),
+    "exponential units": lambda x, y: F.elu(x, 0.7),
+    "scaled exponential units": lambda x, y: F.selu(x),
+    "a norm over rows": lambda x, y: F.layer_norm(x, (6,), y[0], y[1]),
+    "groups": lambda x, y: F.group_norm(x.reshape(2, 2, 6), 2),
+    "cross entropy": lambda x, y: F.cross_entropy(x, y.exp().softmax(1)),
+    "classes": lambda x, y: F.nll_loss(x, tj.tensor([0, 5, 2, 2])),
+    "a loss": lambda x, y: F.smooth_l1_loss(x, y, beta=0.5),
+    "logits": lambda x, y: F.binary_cross_entropy_with_logits(x, y.sigmoid()),
+    "distances": lambda x, y: tj.cdist(x, y),
+    "distances of rows": lambda x, y: F.pdist(x),
+    "a bilinear form": lambda x, y: F.bilinear(x, y, tensor(3, 6, 6, seed=2)),
+    "an image": lambda x, y: F.grid_sample(x[None, None], y.reshape(1, 4, 3, 2), align_corners=True),
+    "a larger image": lambda x, y: F.interpolate(x[None, None], scale_factor=1.5, mode="bilinear"),
+    "a norm": lambda x, y: tj.linalg.vector_norm(x, 3, 1),
+    "bounds": lambda x, y: tj.clamp(x, -0.5, y),
+    "weights": lambda x, y: tj.lerp(x, y, 0.3),
+    "a reflected border": lambda x, y: F.pad(x[None], (1, 2, 1, 1), mode="reflect"),
+    "a triangle": lambda x, y: x.triu(1) + y.tril(),
+    "a variance": lambda x, y: tj.var_mean(x, 1)[0],
+}  # fmt: skip
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("name", CALLS)
+def test_compiled_code_computes_what_is_written(name, monkeypatch):
+    def run() -> list[np.ndarray]:
+        x, y = tensor(4, 6).requires_grad_(), tensor(4, 6, seed=1).requires_grad_()
+        out = CALLS[name](x, y)
+        first = tj.autograd.grad(
+            out.square().sum(), (x, y), create_graph=True, materialize_grads=True
+        )
+        again = sum(g.square().sum() for g in first)
+        second = tj.autograd.grad(again, (x, y), materialize_grads=True)
+        return [t.detach().numpy() for t in (out, *first, *second)]
+
+    expected = written(monkeypatch, run)
+    for _ in range(3):
+        for a, b in zip(run(), expected, strict=True):
+            assert a.dtype == b.dtype
+            np.testing.assert_allclose(a, b, 1e-10, 1e-11)
+    assert large_calls._compiled
+
+
+RUNNING: dict[str, Callable[[Any], Any]] = {
+    "sums": lambda x: x.cumsum(0),
+    "sums along rows": lambda x: x.cumsum(1),
+    "products": lambda x: x.cumprod(1),
+    "extremes": lambda x: x.cummax(0)[1],
+    "least along rows": lambda x: x.cummin(1)[1],
+}
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "int64"])
+@pytest.mark.parametrize("name", RUNNING)
+def test_programs_of_single_ops_give_the_bits_of_numpy(name, dtype, monkeypatch):
+    x = (tensor(40, 30) * 3).to(getattr(tj, dtype))
+    if x.dtype.is_floating_point:
+        x[3, 4], x[5, 6], x[7, 8] = float("nan"), float("inf"), -0.0
+    for given in (x, x.mT, x[:, ::2]):
+        run = lambda given=given: RUNNING[name](given).numpy()  # noqa: E731
+        assert_same_bits(run(), written(monkeypatch, run))
+
+
+FUNCTIONS = sorted(programs.LONG - {"pow", "atan2", "hypot", "logaddexp"})
+
+
+@pytest.mark.sampled(5)
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("name", [*FUNCTIONS, "atan2", "hypot", "logaddexp", "pow"])
+def test_functions_by_programs_are_those_of_numpy(name, monkeypatch):
+    f = getattr(tj, name)
+    few = name in ("asin", "acos", "atanh", "log", "log2", "log10", "log1p", "pow", "acosh")
+    for dtype in (tj.float32, tj.float64, tj.bfloat16):
+        x = tensor(300, 250).sigmoid() + (name == "acosh") if few else tensor(300, 250)
+        x, y = x.to(dtype), tensor(250, seed=1).to(dtype)
+        run = lambda x=x, y=y: f(x) if name in FUNCTIONS else f(x, y)  # noqa: E731
+        found, expected = run(), written(monkeypatch, run)
+        assert found.dtype is expected.dtype is dtype
+        bound = 8 * tj.finfo(dtype).eps
+        np.testing.assert_allclose(*(t.double().numpy() for t in (found, expected)), bound, bound)
+    assert runner._met
+
+
+def test_a_function_is_compiled_once_it_has_computed_much(monkeypatch):
+    monkeypatch.setattr(large_calls, "PATIENCE", 1 << 17)
+    x = tensor(1 << 16)
+    for calls in range(6):
+        assert len(large_calls._compiled) == (calls > 2)
+        F.selu(x)
+    F.selu(tensor(9))
+    F.elu(x, 0.5)
+    (found,) = large_calls._compiled.values()
+    assert found.stats.calls == 4
+
+
+@pytest.mark.usefixtures("at_once")
+def test_functions_run_as_they_are_written_where_somebody_listens():
+    x = tensor(8, 8).requires_grad_()
+    with tj.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+        F.selu(x)
+    with tj.autocast("cpu"):
+        F.selu(x)
+    tj.compile(lambda x: F.selu(x))(x)
+    tj.use_deterministic_algorithms(True)
+    F.selu(x)
+    tj.use_deterministic_algorithms(False)
+    assert not large_calls._compiled
+    assert F.selu(x).grad_fn is not None
+    assert len(large_calls._compiled) == 1
+
+
+@pytest.mark.usefixtures("at_once")
+def test_errors_are_those_of_what_is_written():
+    x = tensor(4, 6).requires_grad_()
+    for _ in range(3):
+        with pytest.raises(IndexError, match="out of bounds"):
+            F.nll_loss(x, tj.tensor([0, 6, 2, 2]))
+        with pytest.raises(NotImplementedError, match="nothing"):
+            F.interpolate(x[None, None], scale_factor=2, mode="nothing")
+
+
+@pytest.mark.usefixtures("at_once")
+def test_transforms_of_functions_see_through():
+    f = lambda x: F.softmax(x, -1)  # noqa: E731
+    x, v = tensor(5), tensor(5, seed=1)
+    expected = np.diag(f(x).numpy()) - np.outer(f(x).numpy(), f(x).numpy())
+    for jacobian in (tj.func.jacrev(f), tj.func.jacfwd(f)):
+        np.testing.assert_allclose(jacobian(x).numpy(), expected, 1e-12, 1e-13)
+    _, tangent = tj.func.jvp(f, (x,), (v,))
+    np.testing.assert_allclose(tangent.numpy(), expected @ v.numpy(), 1e-12, 1e-13)
+    rows = tensor(3, 5)
+    np.testing.assert_allclose(tj.func.vmap(f)(rows).numpy(), f(rows).numpy(), 1e-12)
