@@ -23,6 +23,7 @@ from .elementwise import cast, where
 from .movement import pad, reshape, slice
 from .namespace import wide, xp
 from .positions import aligned, check_index, taken_along, wrapped
+from .programs import by_program
 from .source import arange, full
 from .table import Array, Ints, Sample, indexing
 
@@ -222,7 +223,8 @@ def gather(x: Array, index: Array, *, dim: int) -> Array:
     """``x[i, index[i, j]]``-like: one element of x along ``dim`` per element of ``index``."""
     if not x.ndim:
         return xp(x).take(x.reshape(1), wrapped(index, 1, 0, negative=False))
-    return taken_along(x, index, dim)
+    found = by_program(gather, (x, index), {"dim": dim}, same_bits=True)
+    return taken_along(x, index, dim) if found is None else found
 
 
 def _scatter_type(
@@ -269,6 +271,9 @@ _SCATTER_SAMPLES = (
 )
 def scatter(x: Array, index: Array, value: Array, *, dim: int) -> Array:
     """A copy of x with elements of ``value`` written where :func:`gather` would read."""
+    found = by_program(scatter, (x, index, value), {"dim": dim}, same_bits=True)
+    if found is not None:
+        return found
     result = xp(x).array(x, copy=True, order="C")
     if not x.ndim:
         return _used(value, index).reshape(()) if index.size else result

@@ -25,6 +25,8 @@ _search: list[Callable[[Array, Array, bool], Array | None]] = []
 _network: list[Callable[[Array, int, int, bool], Array | None]] = []
 #: Elements of an array, and rows, from which on it does, and most elements of a row.
 _MANY, _ROWS, _SHORT_ROW = 1 << 11, 4, 1 << 10
+#: Rows from which on the first few are found without an order of the others.
+_LONG_ROW = 1 << 8
 #: Types that it knows: single and double precision, signed numbers of 32 and 64 bits.
 _KNOWN = "fdilq"
 #: One in so many neighbours may seem alike to what sorts by first bits.
@@ -181,6 +183,8 @@ def by_network(x: Array, first: int, count: int, descending: bool) -> Array | No
         return None
     if x.dtype.char not in _KNOWN or not x.dtype.isnative:
         return None
+    if first == 0 and count <= n // PIECE and n >= _LONG_ROW:
+        return None  # the extremes of pieces tell sooner than an order of all
     return _network[0](x, first, count, descending)
 
 

@@ -50,7 +50,7 @@ def _check(input: Tensor, weight: Tensor, offsets: Tensor | None, mode: str, sco
         )
 
 
-@function(method=False)
+@function(method=False, large=True)
 def embedding_bag(
     input: Tensor,
     weight: Tensor,

@@ -83,18 +83,21 @@ def unique_consecutive(
     rows = _rows(x, d)
     if count:
         here, before = slice_along(rows, 0, 1, count - 1), slice_along(rows, 0, 0, count - 1)
-        moved = r.any_true(c.ne(here, before), dims=(1,), keepdim=False)
+        differ = c.ne(here, before)
+        alone = shape_of(rows)[1] == 1
+        moved = (
+            m.squeeze(differ, dims=(1,)) if alone else r.any_true(differ, dims=(1,), keepdim=False)
+        )
         begins = m.cat(s.full(shape=(1,), value=True, dtype=moved.dtype), moved, dim=0)
     else:
         begins = s.full(shape=(0,), value=True, dtype=c.eq(rows, rows).dtype)
     first = m.squeeze(o.nonzero(begins), dims=(1,))
-    runs = e.sub(o.cumsum(as_type(begins, int64), dim=0), 1)
-    ends = m.cat(
-        slice_along(first, 0, min(1, count), shape_of(first)[0] - min(1, count)),
-        s.full(shape=(min(1, count),), value=count, dtype=int64),
-        dim=0,
-    )
-    inverse = m.reshape(runs, shape=shape_of(input)) if dim is None else runs
-    return _chosen(
-        [ix.take(x, first, dim=d), inverse, e.sub(ends, first)], return_inverse, return_counts
-    )
+    inverse = ends = None
+    if return_inverse:
+        inverse = e.sub(o.cumsum(as_type(begins, int64), dim=0), 1)
+        inverse = m.reshape(inverse, shape=shape_of(input)) if dim is None else inverse
+    if return_counts:
+        later = slice_along(first, 0, min(1, count), shape_of(first)[0] - min(1, count))
+        last = s.full(shape=(min(1, count),), value=count, dtype=int64)
+        ends = e.sub(m.cat(later, last, dim=0), first)
+    return _chosen([ix.take(x, first, dim=d), inverse, ends], return_inverse, return_counts)

@@ -50,7 +50,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     return result if dtype is None else as_type(result, dtypes.as_dtype(dtype))
 
 
-@function()
+@function(large=True)
 def cumprod(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     """The product of everything up to each position along ``dim``; int64 for bools and integers.
 
@@ -94,7 +94,7 @@ def cummin(input: Tensor, dim: int) -> ValuesAndIndices:
     return _running_extreme(types.cummin, input, dim, False)
 
 
-@function()
+@function(large=True)
 def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     """``log(cumsum(exp(input)))`` along ``dim``, without overflow or underflow.
 

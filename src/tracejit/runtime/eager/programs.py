@@ -53,7 +53,14 @@ def run(
         return None
     program, result = found
     lying = [x if x.flags.c_contiguous else np.ascontiguousarray(x) for x in arrays]
-    (block,) = program.run(*map(Tensor._wrap, lying))
+    try:
+        (block,) = program.run(*map(Tensor._wrap, lying))
+    except (
+        IndexError,
+        RuntimeError,
+        ValueError,
+    ):  # NumPy's way finds the error that says what is wrong
+        return None
     made: np.ndarray = shaped(block, result)
     return made
 
