@@ -81,6 +81,7 @@ LAYERS: dict[str, int] = {
     **dict.fromkeys(
         (
             "aten",
+            "aten_parts",
             "distributed",
             "distributions",
             "futures",

@@ -195,6 +195,12 @@ _LATE_NAMES = {"CompiledFunction": "jit", "compile": "jit", "profile": "profilin
 _LATE_NAMES["UntypedStorage"] = "storage"
 
 
+def _parts() -> dict[str, _Any]:
+    """Operators that are part of others, by their names."""
+    found: dict[str, _Any] = _importlib.import_module(f"{__name__}.aten_parts").PARTS
+    return found
+
+
 def __getattr__(name: str) -> _Any:
     if name in _LATE_NAMES:
         _load_now()
@@ -204,7 +210,10 @@ def __getattr__(name: str) -> _Any:
     elif name.startswith("_foreach_"):
         found = _importlib.import_module(f"{__name__}.foreach").foreach(name)
     else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        parts = {} if name.startswith("__") or name[0] != "_" else _parts()
+        if name not in parts:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = parts[name]
     globals()[name] = found
     return found
 

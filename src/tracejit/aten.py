@@ -79,7 +79,14 @@ class Aten(ModuleType):
 
 def _function_of(name: str) -> Callable[..., Any] | None:
     """What the package has under a name: a function of its own, of layers, or a method."""
-    for known in (_OTHERS.get(name), FUNCTIONS.get(name), vars(nn.functional).get(name)):
+    from .aten_parts import PARTS  # which programs seldom need
+
+    for known in (
+        _OTHERS.get(name),
+        PARTS.get(name),
+        FUNCTIONS.get(name),
+        vars(nn.functional).get(name),
+    ):
         if callable(known):
             return known
     method: Callable[..., Any] | None = getattr(Tensor, name, None)

@@ -77,7 +77,7 @@ def _triangle_type(*, rows: int, columns: int, offset: int, lower: bool, count: 
     _triangle_type,
     samples=(
         Sample((), {"rows": 3, "columns": 2, "offset": 0, "lower": True, "count": 5}),
-        Sample((), {"rows": 2, "columns": 4, "offset": -1, "lower": False, "count": 8}),
+        Sample((), {"rows": 2, "columns": 4, "offset": -1, "lower": False, "count": 7}),
     ),
 )
 def triangle(*, rows: int, columns: int, offset: int, lower: bool, count: int) -> Array:
