@@ -19,6 +19,7 @@ from .common import (
     promoted,
     refuse_overflow,
     upcast,
+    with_zero_gradient,
 )
 
 publish = function()
@@ -142,8 +143,9 @@ def div(input: Tensor, other: Tensor | Number, *, rounding_mode: str | None = No
         )
     dtype = promoted(input, other)
     if dtype.is_half and is_tensor(other) and other.ndim:
-        # Rounded before what is behind the point is cut, unlike by one number.
-        return e.trunc(e.div(input, other))
+        # Rounded before what is behind the point is cut, unlike by one number; the slope is zero all the same.
+        cut = e.trunc(e.div(*[e.detach_copy(x) if is_tensor(x) else x for x in (input, other)]))
+        return with_zero_gradient(with_zero_gradient(cut, other), input)
     if dtype.is_floating_point:
         return e.trunc_divide(input, other)
     below = e.floor_divide(input, other)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...dtypes import DType
 from .. import elementwise as e
 from .. import indexing as ix
 from .. import movement as m
@@ -34,10 +35,18 @@ _VIEWS = {
 }
 
 
+def _run(name: str, input: Tensor, args: Any, kwargs: Any) -> Any:
+    """What the view of a name shows; another shape is taken whatever the strides are, for it is copied anyway."""
+    shaped = name == "view" and "dtype" not in kwargs
+    if shaped and not isinstance(next(iter(args), None), DType):
+        name = "reshape"
+    return (METHODS.get(name) or FUNCTIONS[name])(input, *args, **kwargs)
+
+
 def _copying(name: str, made: str, arguments: str) -> Callable[..., Any]:
     def copy(input: Tensor, *args: Any, **kwargs: Any) -> Any:
         check_tensor(f"{name}_copy", input)
-        found = (METHODS.get(name) or FUNCTIONS[name])(input, *args, **kwargs)
+        found = _run(name, input, args, kwargs)
         if isinstance(found, (tuple, list)):
             return tuple(e.clone(x) for x in found)
         return e.clone(found)
