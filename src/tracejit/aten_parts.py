@@ -34,25 +34,24 @@ def _gradients(function: Callable[..., Any], operands: Sequence[Any], g: Tensor)
     return [None if x is None else next(found) for x in given]
 
 
-def _backward(function: Callable[..., Any]) -> Callable[..., Tensor]:
+def _backward(function: Callable[..., Any]) -> Callable[..., Any]:
     """``(g, x, *options)`` to the gradient of ``function(x, *options)``."""
 
-    def backward(g: Tensor, x: Tensor, *args: Any, **options: Any) -> Tensor:
-        found: Tensor = _gradients(lambda x: function(x, *args, **options), [x], g)[0]
-        return found
+    def backward(g: Tensor, x: Tensor, *args: Any, **options: Any) -> Any:
+        return _gradients(lambda x: function(x, *args, **options), [x], g)[0]
 
     return backward
 
 
-def _tanh_backward(g: Tensor, out: Tensor) -> Tensor:
+def _tanh_backward(g: Tensor, out: Tensor) -> Any:
     return g * (1 - out * out).conj()
 
 
-def _sigmoid_backward(g: Tensor, out: Tensor) -> Tensor:
+def _sigmoid_backward(g: Tensor, out: Tensor) -> Any:
     return g * (out * (1 - out)).conj()
 
 
-def _dropout_backward(g: Tensor, mask: Tensor, scale: float) -> Tensor:
+def _dropout_backward(g: Tensor, mask: Tensor, scale: float) -> Any:
     return g * mask * scale
 
 
@@ -65,13 +64,13 @@ def _layer_norm_backward(
     weight: Tensor | None,
     bias: Tensor | None,
     output_mask: Sequence[bool],
-) -> tuple[Tensor | None, ...]:
+) -> tuple[Any, ...]:
     del mean
     centre = x.mean(tuple(range(-len(shape), 0)), keepdim=True)
     spread = (x - centre).square().mean(tuple(range(-len(shape), 0)), keepdim=True)
     eps = float((rstd.detach().double() ** -2 - spread.detach().double()).mean())
 
-    def norm(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    def norm(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Any:
         return F.layer_norm(x, tuple(shape), weight, bias, max(eps, 0.0))
 
     found = _gradients(norm, [x, weight, bias], g)
@@ -80,29 +79,27 @@ def _layer_norm_backward(
 
 def _embedding_backward(
     g: Tensor, indices: Tensor, count: int, padding_idx: int = -1, scale_grad_by_freq: bool = False
-) -> Tensor:
+) -> Any:
     rows = g.new_zeros(count, g.shape[-1])
-    options = {"scale_grad_by_freq": scale_grad_by_freq}
+    options: dict[str, Any] = {"scale_grad_by_freq": scale_grad_by_freq}
     if padding_idx >= 0:
         options["padding_idx"] = padding_idx
-    found: Tensor = _gradients(lambda rows: F.embedding(indices, rows, **options), [rows], g)[0]
-    return found
+    return _gradients(lambda rows: F.embedding(indices, rows, **options), [rows], g)[0]
 
 
-def _pooled_backward(g: Tensor, x: Tensor, *args: Any, **options: Any) -> Tensor:
+def _pooled_backward(g: Tensor, x: Tensor, *args: Any, **options: Any) -> Any:
     names = ("kernel_size", "stride", "padding", "dilation", "ceil_mode", "indices")
     given = {**dict(zip(names, args, strict=False)), **options}
     given.pop("indices", None)
     if given.get("stride") is not None and not given["stride"]:
         del given["stride"]
-    found: Tensor = _gradients(lambda x: F.max_pool2d(x, **given), [x], g)[0]
-    return found
+    return _gradients(lambda x: F.max_pool2d(x, **given), [x], g)[0]
 
 
-def _resized(mode: str, rank: int) -> Callable[..., Tensor]:
+def _resized(mode: str, rank: int) -> Callable[..., Any]:
     """``(x, size, align_corners, *scales)``, where a list of all scales is one of them; "nearest" has no corners."""
 
-    def resized(x: Tensor, output_size: Any, *args: Any, **options: Any) -> Tensor:
+    def resized(x: Tensor, output_size: Any, *args: Any, **options: Any) -> Any:
         options = {k: v for k, v in options.items() if v is not None}
         scales = options.pop("scale_factors", None)
         options = {k: v for k, v in options.items() if not k.startswith("scales")}
@@ -118,38 +115,38 @@ def _resized(mode: str, rank: int) -> Callable[..., Tensor]:
     return resized
 
 
-def _padded(mode: str) -> Callable[..., Tensor]:
-    def padded(x: Tensor, padding: Sequence[int]) -> Tensor:
+def _padded(mode: str) -> Callable[..., Any]:
+    def padded(x: Tensor, padding: Sequence[int]) -> Any:
         return F.pad(x, tuple(padding), mode=mode)
 
     return padded
 
 
-def _columns(x: Tensor, kernel: Any, dilation: Any, padding: Any, stride: Any) -> Tensor:
+def _columns(x: Tensor, kernel: Any, dilation: Any, padding: Any, stride: Any) -> Any:
     return F.unfold(x, kernel, dilation, padding, stride)
 
 
-def _image(x: Tensor, size: Any, kernel: Any, dilation: Any, padding: Any, stride: Any) -> Tensor:
+def _image(x: Tensor, size: Any, kernel: Any, dilation: Any, padding: Any, stride: Any) -> Any:
     return F.fold(x, size, kernel, dilation, padding, stride)
 
 
-def _safe_softmax(x: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
+def _safe_softmax(x: Tensor, dim: int, dtype: DType | None = None) -> Any:
     """Softmax, of which rows of nothing but -inf are zero."""
     found = F.softmax(x, dim, dtype=dtype)
     return found.masked_fill((x == float("-inf")).all(dim, keepdim=True), 0.0)
 
 
-def _log_sigmoid(x: Tensor) -> tuple[Tensor, Tensor]:
+def _log_sigmoid(x: Tensor) -> tuple[Any, Any]:
     return F.logsigmoid(x), x.new_zeros(0)
 
 
-def _uniform(x: Tensor, low: float = 0.0, high: float = 1.0, *, generator: Any = None) -> Tensor:
+def _uniform(x: Tensor, low: float = 0.0, high: float = 1.0, *, generator: Any = None) -> Any:
     return x.new_empty(x.shape).uniform_(low, high, generator=generator)
 
 
 def _nll_loss(
     x: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Any, Any]:
     """The loss, and the weights of all targets together where it is their mean or sum."""
     kind = ("none", "mean", "sum")[reduction]
     loss = F.nll_loss(x, target, weight, ignore_index=ignore_index, reduction=kind)
@@ -168,11 +165,10 @@ def _nll_loss_backward(
     reduction: int,
     ignore_index: int,
     total: Tensor,
-) -> Tensor:
+) -> Any:
     del total
     loss = lambda x: _nll_loss(x, target, weight, reduction, ignore_index)[0]  # noqa: E731
-    found: Tensor = _gradients(loss, [x], g)[0]
-    return found
+    return _gradients(loss, [x], g)[0]
 
 
 def _batch_norm(
@@ -180,7 +176,7 @@ def _batch_norm(
     weight: Tensor | None,
     bias: Tensor | None,
     *statistics: Any,
-) -> tuple[Tensor, ...]:
+) -> tuple[Any, ...]:
     """``(x, weight, bias, [mean, var,] training, momentum, eps)``."""
     *running, training, momentum, eps = statistics
     mean, var = running or (None, None)
@@ -199,21 +195,20 @@ def _finite_and_unscaled(grads: Sequence[Tensor], found_inf: Tensor, inverse: Te
             g.mul_(inverse.to(g.dtype))
 
 
-def _cast(dtype: str) -> Callable[..., Tensor]:
-    def cast(x: Tensor, non_blocking: bool = False) -> Tensor:
-        found: Tensor = getattr(x, dtype)()
-        return found
+def _cast(dtype: str) -> Callable[..., Any]:
+    def cast(x: Tensor, non_blocking: bool = False) -> Any:
+        return getattr(x, dtype)()
 
     return cast
 
 
-def _shape_as_tensor(x: Tensor) -> Tensor:
+def _shape_as_tensor(x: Tensor) -> Any:
     return tensor(list(x.shape))
 
 
 def _unique2(
     x: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
-) -> tuple[Tensor, ...]:
+) -> tuple[Any, ...]:
     found = FUNCTIONS["unique"](x, sorted, return_inverse, return_counts)
     parts = list(found) if isinstance(found, tuple) else [found]
     none = parts[0].new_zeros(0).long()
@@ -226,13 +221,12 @@ def _same(x: Any) -> Any:
     return x
 
 
-def _size(x: Tensor, dim: int) -> int:
+def _size(x: Tensor, dim: int) -> Any:
     return x.shape[dim]
 
 
-def _int_mm(x: Tensor, y: Tensor) -> Tensor:
-    found: Tensor = x.int() @ y.int()
-    return found
+def _int_mm(x: Any, y: Any) -> Any:
+    return x.int() @ y.int()
 
 
 _CASTS = ("float", "double", "half", "int", "long", "byte", "char", "short")
@@ -265,9 +259,9 @@ PARTS: dict[str, Callable[..., Any]] = {
     "col2im": _image,
     "uniform": _uniform,
     "lift_fresh": _same,
-    "lift_fresh_copy": Tensor.clone,
+    "lift_fresh_copy": FUNCTIONS["clone"],
     "sym_size": _size,
-    "_unsafe_view": Tensor.reshape,
+    "_unsafe_view": FUNCTIONS["reshape"],
     "_local_scalar_dense": Tensor.item,
     "_safe_softmax": _safe_softmax,
     "_native_batch_norm_legit": _batch_norm,
@@ -276,7 +270,7 @@ PARTS: dict[str, Callable[..., Any]] = {
     "_shape_as_tensor": _shape_as_tensor,
     "_unique2": _unique2,
     "_euclidean_dist": FUNCTIONS["cdist"],
-    "_conj": Tensor.conj,
+    "_conj": FUNCTIONS["conj"],
     "_int_mm": _int_mm,
     **{f"_cast_{kind.title()}": _cast(kind) for kind in _CASTS},
 }

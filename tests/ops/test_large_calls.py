@@ -170,6 +170,8 @@ def test_errors_are_those_of_what_is_written():
     for _ in range(3):
         with pytest.raises(IndexError, match="out of bounds"):
             F.nll_loss(x, tj.tensor([0, 6, 2, 2]))
+        with pytest.raises(RuntimeError, match="index 6 is out of bounds"):
+            x.gather(1, tj.tensor([[6]]))
         with pytest.raises(NotImplementedError, match="nothing"):
             F.interpolate(x[None, None], scale_factor=2, mode="nothing")
 

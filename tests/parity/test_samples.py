@@ -12,7 +12,7 @@ from parity_tools import close, torch
 import tracejit as tj
 
 CALLS = {
-    "cut quotients of halves": "t.div(x.half(), (x * (x > 0)).half(), rounding_mode='trunc').float().nan_to_num(9, 8, 7)",
+    "cut quotients": "t.div(x.half(), (x * (x > 0)).half(), rounding_mode='trunc').float().nan_to_num(9, 8, 7)",
     "a copy in another shape": "t.view_copy(x.mT, (2, 12))",
     "inverse cosine left of one": "t.acosh(t.view_as_complex(x.reshape(3, 4, 2)))",
     "correlations of complex numbers": "t.corrcoef(t.view_as_complex(x.reshape(3, 4, 2)))",

@@ -21,6 +21,7 @@ from ...ops.op import Op
 from ...ops.programs import set_programs
 from ...tensor import Tensor
 from ...types import Shape, TensorType
+from ..callbacks import KernelFailure
 
 __all__ = ["run"]
 
@@ -55,11 +56,7 @@ def run(
     lying = [x if x.flags.c_contiguous else np.ascontiguousarray(x) for x in arrays]
     try:
         (block,) = program.run(*map(Tensor._wrap, lying))
-    except (
-        IndexError,
-        RuntimeError,
-        ValueError,
-    ):  # NumPy's way finds the error that says what is wrong
+    except KernelFailure:  # NumPy's way ends in the error that says what is wrong
         return None
     made: np.ndarray = shaped(block, result)
     return made
