@@ -234,7 +234,7 @@ _CASTS = ("float", "double", "half", "int", "long", "byte", "char", "short")
 PARTS: dict[str, Callable[..., Any]] = {
     "gelu_backward": _backward(F.gelu),
     "silu_backward": _backward(F.silu),
-    "threshold_backward": _backward(lambda x, threshold: F.threshold(x, threshold, 0)),
+    "threshold_backward": _backward(lambda x, least: FUNCTIONS["threshold"](x, least, 0)),
     "tanh_backward": _tanh_backward,
     "sigmoid_backward": _sigmoid_backward,
     "native_dropout_backward": _dropout_backward,

@@ -8,6 +8,7 @@ compiled code depends on what was called before, not on a clock.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,6 +32,14 @@ _VALUES = frozenset({bool, int, float, complex, str, type(None), dtypes.DType})
 #: Stands in a kind of call where a tensor is handed over.
 _TENSOR = object()
 
+
+class _Inside(threading.local):
+    """Is this thread in such a function? Those that it is made of run as they are written."""
+
+    one: bool = False
+
+
+_INSIDE = _Inside()
 _met: dict[Callable[..., Any], int] = {}
 _compiled: dict[Any, Callable[..., Any]] = {}
 
@@ -42,11 +51,17 @@ def run(target: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     >>> run(tj.neg, (tj.ones(1),), {})
     tensor([-1.])
     """
-    found = _serving(target, args, kwargs)
-    if found is None:
+    if _INSIDE.one:
         return target(*args, **kwargs)
-    function, tensors = found
-    return function(*tensors)
+    found = None if kwargs.get("inplace") else _serving(target, args, kwargs)
+    _INSIDE.one = True
+    try:
+        if found is None:
+            return target(*args, **kwargs)
+        function, tensors = found
+        return function(*tensors)
+    finally:
+        _INSIDE.one = False
 
 
 def _serving(

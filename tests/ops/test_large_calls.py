@@ -177,6 +177,23 @@ def test_errors_are_those_of_what_is_written():
 
 
 @pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("inplace", [True, False])
+def test_functions_in_place_keep_what_is_written_over(inplace, monkeypatch):
+    def run() -> list[np.ndarray]:
+        x = tensor(4, 6).requires_grad_()
+        y = x * 1
+        z = F.selu(y, inplace) if inplace else F.selu(y, inplace=True)
+        z.square().sum().backward()
+        assert z is y
+        return [y.detach().numpy(), x.grad.numpy()]
+
+    expected = written(monkeypatch, run)
+    for _ in range(4):
+        for a, b in zip(run(), expected, strict=True):
+            np.testing.assert_allclose(a, b, 1e-12)
+
+
+@pytest.mark.usefixtures("at_once")
 def test_transforms_of_functions_see_through():
     f = lambda x: F.softmax(x, -1)  # noqa: E731
     x, v = tensor(5), tensor(5, seed=1)

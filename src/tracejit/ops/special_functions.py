@@ -16,6 +16,7 @@ import numpy as np
 from . import promotion as p
 from .comparison import eq
 from .elementwise import POSITIVE, sign, where, zeros_like
+from .incomplete_gamma import upper_gamma
 from .namespace import special, wide, xp
 from .table import Array, elementwise
 from .transcendental import exp, lgamma, log
@@ -201,7 +202,7 @@ def igamma(x: Array, y: Array) -> Array:
 )
 def igammac(x: Array, y: Array) -> Array:
     """One minus :func:`igamma`, accurate where that is near one."""
-    return _by_scipy("gammaincc", x, y)
+    return upper_gamma(x, y)
 
 
 @elementwise(None, promotion=p.shift, domain=(1.0, 9.0))
