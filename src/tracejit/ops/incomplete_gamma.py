@@ -24,8 +24,8 @@ _TERMS, _POWERS = 60, 56
 def upper_gamma(x: Array, y: Array) -> Array:
     """The regularised upper incomplete gamma function of order x from y on.
 
-    >>> float(upper_gamma(np.full(100, 0.5), np.full(100, 0.25))[0])
-    0.4795001221869535
+    >>> round(float(upper_gamma(np.full(100, 0.5), np.full(100, 0.25))[0]), 14)
+    0.47950012218695
     """
     library = special("gammaincc", x, y)
     x, y = wide(x), wide(y)
