@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tracejit as tj
+from tracejit import large_calls
 from tracejit.ops.namespace import wide
 from tracejit.ops.op import lookup
 from tracejit.ops.printed import PRINTED, divided
@@ -72,6 +73,7 @@ def test_kernels_give_the_bits_of_numpy(name, monkeypatch):
 
 
 def test_a_kernel_is_made_after_numpy_computed_for_as_long(monkeypatch):
+    monkeypatch.setattr(large_calls, "PATIENCE", 1 << 60)  # which would compute bounds sooner
     x = tj.ones(1 << 20)
     for function, patience in (
         (lambda: x.clamp(-1, 1), printed.PATIENCE_CHEAP),
