@@ -57,7 +57,8 @@ LAYERS: dict[str, int] = {
         ("tensor_protocols", "tensor_make", "tensor_kinds", "interop", "printing", "random"), 2
     ),
     "copied_tensor": 2,
-    **dict.fromkeys(("serialization", "saved_values", "questions", "deferral", "deferred"), 2),
+    **dict.fromkeys(("serialization", "saved_values", "deferral", "deferred"), 2),
+    **dict.fromkeys(("questions", "requirements"), 2),
     "import_hook": 0,
     **dict.fromkeys(("libraries", "einops_layers"), 5),
     **dict.fromkeys(("passes", "codegen"), 3),

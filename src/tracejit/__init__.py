@@ -130,7 +130,6 @@ from .ops.mixin import Size
 from .printing import get_printoptions, set_printoptions
 from .questions import _assert as _assert
 from .questions import _assert as _assert_async  # noqa: F401  (values are there when a call returns)
-from .questions import _check as _check
 from .questions import (
     get_device,
     is_complex,
@@ -153,6 +152,7 @@ from .random import (
     seed,
     set_rng_state,
 )
+from .requirements import REQUIREMENTS as _REQUIREMENTS
 from .runtime.eager import draws as _draws  # noqa: F401  (lets random sources draw on devices)
 from .runtime.eager import fourier as _fourier  # noqa: F401  (Fourier transforms of short rows)
 from .runtime.eager import printed as _kernels  # noqa: F401  (functions and elementwise ops of large arrays)
@@ -240,7 +240,7 @@ newaxis = None
 _PUBLISHED = {name: _as_called(target) for name, target in _ops.table.FUNCTIONS.items()}
 _PUBLISHED |= _NATIVE_FORMS
 globals().update(_PUBLISHED)
-globals().update(_KINDS | _SPARSE | _COLLECTED)
+globals().update(_KINDS | _SPARSE | _COLLECTED | _REQUIREMENTS)
 vars(cuda).update(_GPU_KINDS)
 _meet_libraries()
 _grow_old()

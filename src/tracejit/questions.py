@@ -165,10 +165,3 @@ def typename(obj: Any) -> str:
 def _assert(condition: Any, message: Any = "") -> None:
     """``assert`` as a function."""
     assert condition, message
-
-
-def _check(cond: Any, message: Any = None) -> None:
-    """Raise ``RuntimeError`` unless ``cond`` holds; ``message()`` says why."""
-    if not cond:
-        words = "Expected cond to be True" if message is None else message
-        raise RuntimeError(words() if callable(words) else words)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import OrderedDict, defaultdict, deque, namedtuple
 
 import pytest
 
 import tracejit as tj
+from tracejit.utils import _pytree as pytree
 from tracejit.utils._pytree import (
     SUPPORTED_NODES,
     _dict_flatten_with_keys,
@@ -154,3 +156,57 @@ def test_classes_derived_from_named_tuples_come_apart_as_these_do_once_they_are_
     finally:
         del SUPPORTED_NODES[State]
     assert (type(doubled), doubled) == (State, (2, [4]))
+
+
+@dataclasses.dataclass
+class _State:
+    hidden: object
+    cell: object = None
+    steps: int = dataclasses.field(default=7)
+
+
+@pytest.fixture
+def registered():
+    yield pytree.register_dataclass
+    pytree.SUPPORTED_NODES.pop(_State, None)
+
+
+def test_dataclasses_come_apart_into_their_fields(registered):
+    registered(_State, field_names=["hidden", "cell"], drop_field_names=["steps"])
+    state = _State(tj.ones(2), None, 9)
+    leaves, form = pytree.tree_flatten({"s": state})
+    assert [leaf.tolist() for leaf in leaves] == [[1.0, 1.0]]  # None is no leaf, as PyTorch has it
+    back = pytree.tree_unflatten([3], form)["s"]
+    assert (back.hidden, back.cell, back.steps) == (3, None, 7)
+    assert [pytree.keystr(path) for path, _ in pytree.tree_leaves_with_path(state)] == [".hidden"]
+    with pytest.warns(UserWarning, match="already registered"):
+        registered(_State)
+    assert pytree.tree_map(lambda n: n + 1, _State(1, 2, 3)) == _State(2, 3, 4)
+
+
+def test_dataclasses_name_all_their_fields(registered):
+    with pytest.raises(ValueError, match=r"Missing fields in `field_names`: \['cell', 'steps'\]"):
+        registered(_State, field_names=["hidden"])
+    with pytest.raises(ValueError, match=r"Unexpected fields in `field_names`: \['other'\]"):
+        registered(_State, field_names=["hidden", "cell", "steps", "other"])
+    with pytest.raises(ValueError, match="it is not a dataclass"):
+        registered(int)
+
+
+def test_leaves_one_after_the_other():
+    tree = {"a": [1, (2,)], "b": 3}
+    assert list(pytree.tree_iter(tree)) == pytree.tree_leaves(tree)
+    found = list(pytree.tree_iter(tree, is_leaf=lambda x: isinstance(x, list)))
+    assert found == [[1, (2,)], 3]
+
+
+def test_compiled_functions_map_over_dataclasses(registered):
+    registered(_State, field_names=["hidden", "cell"], drop_field_names=["steps"])
+
+    @tj.compile
+    def double(x):
+        return pytree.tree_map(lambda t: t * 2, _State(x, x + 1)).cell
+
+    for _ in range(3):
+        assert double(tj.ones(2)).tolist() == [4.0, 4.0]
+    assert double.stats.compiled_calls == 2

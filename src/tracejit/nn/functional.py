@@ -14,7 +14,11 @@ from ..ops.table import FUNCTIONS
 from . import grad as grad
 
 #: Functions that need layers: they are imported when they are asked for.
-_LATE = {"multi_head_attention_forward": "attention_function"}
+_LATE = {
+    "multi_head_attention_forward": "attention_function",
+    **dict.fromkeys(("_canonical_mask", "_none_or_dtype", "_verify_batch_size"), "attention_parts"),
+    **dict.fromkeys(("_in_projection", "_in_projection_packed"), "attention_parts"),
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -305,3 +305,11 @@ xavier_uniform, xavier_normal = xavier_uniform_, xavier_normal_
 kaiming_uniform, kaiming_normal = kaiming_uniform_, kaiming_normal_
 orthogonal, sparse = orthogonal_, sparse_
 _calculate_fan_in_and_fan_out, _calculate_correct_fan = _fans, _fan
+
+
+# Under these names PyTorch keeps what the functions above do, and initialisers of models call it.
+_no_grad_fill_ = constant_
+_no_grad_normal_ = normal_
+_no_grad_trunc_normal_ = trunc_normal_
+_no_grad_uniform_ = uniform_
+_no_grad_zero_ = zeros_

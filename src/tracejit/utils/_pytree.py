@@ -2,70 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
+
+from .tree_nodes import GetAttrKey, MappingKey, NodeDef, SequenceKey, node_of_fields
 
 #: Any nested value.
 PyTree = Any
 #: The steps that lead from a nested value to one of its leaves.
 KeyPath = tuple[Any, ...]
-
-
-@dataclass(frozen=True)
-class SequenceKey:
-    """The step to an item of a list or a tuple."""
-
-    idx: int
-
-    def __str__(self) -> str:
-        return f"[{self.idx!r}]"
-
-    def get(self, sequence: Any) -> Any:
-        """What lies there in ``sequence``."""
-        return sequence[self.idx]
-
-
-@dataclass(frozen=True)
-class MappingKey:
-    """The step to a value of a dict."""
-
-    key: Any
-
-    def __str__(self) -> str:
-        return f"[{self.key!r}]"
-
-    def get(self, mapping: Any) -> Any:
-        """What lies there in ``mapping``."""
-        return mapping[self.key]
-
-
-@dataclass(frozen=True)
-class GetAttrKey:
-    """The step to an attribute, as of a named tuple."""
-
-    name: str
-
-    def __str__(self) -> str:
-        return f".{self.name}"
-
-    def get(self, obj: Any) -> Any:
-        """What lies there in ``obj``."""
-        return getattr(obj, self.name)
-
-
-@dataclass(frozen=True)
-class NodeDef:
-    """How values of a class come apart into children and a context, and together again."""
-
-    type: type
-    flatten_fn: Callable[[Any], tuple[Any, Any]]
-    unflatten_fn: Callable[[Iterable[Any], Any], Any]
-    #: The same with the step to each child, where it is known.
-    flatten_with_keys_fn: Callable[[Any], tuple[Any, Any]] | None = field(
-        default=None, compare=False
-    )
 
 
 def _dict_flatten(d: dict[Any, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -168,6 +116,32 @@ def register_pytree_node(
 _register_pytree_node = register_pytree_node
 
 
+def register_dataclass(
+    cls: type,
+    *,
+    field_names: list[str] | None = None,
+    drop_field_names: list[str] | None = None,
+    serialized_type_name: str | None = None,
+) -> None:
+    """Look into values of a dataclass: their fields, or ``field_names``, are children; ``drop_field_names`` are not.
+
+    A class that is registered is registered anew, with a warning. Raises ``ValueError`` where fields are left out, or
+    where those of a class that is no dataclass are not named.
+
+    >>> Pair = dataclass(type("Pair", (), {"__annotations__": {"a": int, "b": int}}))
+    >>> register_dataclass(Pair)
+    >>> tree_map(lambda n: n + 1, [Pair(1, 2)])
+    [Pair(a=2, b=3)]
+    """
+    node = node_of_fields(cls, field_names, drop_field_names)
+    if cls in SUPPORTED_NODES:
+        warnings.warn(
+            f"{cls} is already registered as pytree node. Overwriting the previous registration.",
+            stacklevel=2,
+        )
+    SUPPORTED_NODES[cls] = node
+
+
 @dataclass(frozen=True)
 class TreeSpec:
     """The form of a nested value: its class, its keys (of a dict), the forms of its children; a leaf has no class."""
@@ -251,6 +225,20 @@ def tree_leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list
     [1, 2]
     """
     return tree_flatten(tree, is_leaf)[0]
+
+
+def tree_iter(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> Iterator[Any]:
+    """The leaves of a nested value in order, one after the other.
+
+    >>> next(tree_iter([1, {"a": 2}]))
+    1
+    """
+    node = None if is_leaf is not None and is_leaf(tree) else _node_of(type(tree))
+    if node is None:
+        yield tree
+        return
+    for child in node.flatten_fn(tree)[0]:
+        yield from tree_iter(child, is_leaf)
 
 
 def tree_map(
