@@ -15,7 +15,8 @@ from typing import Any
 
 from ...modes import MODES
 from ...tensor import Tensor
-from ...varying import is_varying, plain
+from ...varying import is_varying
+from ..numbers.plain_parts import plain_parts
 from ..signature import flatten
 
 _LOGGER = logging.Logger
@@ -29,17 +30,17 @@ class _Muted(threading.local):
     on = False
 
 
-_muted = _Muted()
+MUTED = _Muted()
 
 
 @contextmanager
 def muted() -> Iterator[None]:
     """Inside, calls send no records: a run beside them does."""
-    before, _muted.on = _muted.on, True
+    before, MUTED.on = MUTED.on, True
     try:
         yield
     finally:
-        _muted.on = before
+        MUTED.on = before
 
 
 class Record:
@@ -73,7 +74,7 @@ class Record:
 
     def store(self, value: Any) -> None:
         """Send it, in a later call."""
-        if _muted.on:
+        if MUTED.on:
             return
         message, args, extra = value
         file, line, function = self.where
@@ -109,7 +110,7 @@ class Sending:
         self.frame = frame
         self.recorder = recorder
         self.record = record
-        self.before = _state(recorder)
+        self.before = state_of(recorder)
         # Whoever handles it is to see plain numbers: then it is sent afterwards.
         self.held_back = _HeldBack(record.logger) if _has_varying(record.given) else None
         MODES.recorder = None
@@ -120,10 +121,10 @@ class Sending:
         try:
             if self.held_back is not None:
                 self.held_back.end()
-                record.store(_plain(record.given))
+                record.store(as_plain(record.given))
         finally:
             MODES.recorder = recorder
-        if not all(map(_same, self.before, _state(recorder))):
+        if not all(map(is_same, self.before, state_of(recorder))):
             recorder.unsupported("a handler of a logger changes what the function can read")
         recorder.not_in_rounds()
         recorder.sent.append(record)
@@ -156,7 +157,7 @@ def check_sent(recorder: Any) -> None:
     for record in recorder.sent if recorder.failure is None else ():
         for tensor, value in record.values:
             if recorder.value_of(tensor) is not value:
-                recorder.unsupported("a tensor that is logged and written to afterwards")
+                recorder.unsupported("a tensor that is printed or logged and written to afterwards")
 
 
 def _where(frame: FrameType, level: int) -> tuple[str, int, str]:
@@ -167,13 +168,13 @@ def _where(frame: FrameType, level: int) -> tuple[str, int, str]:
     return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
 
 
-def _state(recorder: Any) -> list[Any]:
+def state_of(recorder: Any) -> list[Any]:
     """What the function can read: the Python state, and how often tensors from outside were written to."""
     writes = sum(tensor._writes.value for tensor, _ in recorder.external.values())
     return [writes, *recorder.python_state()]
 
 
-def _same(before: Any, now: Any) -> bool:
+def is_same(before: Any, now: Any) -> bool:
     """Is it the very same, or an equal count or text?"""
     return before is now or (type(before) is type(now) in (int, str) and before == now)
 
@@ -186,9 +187,10 @@ def _has_varying(value: Any) -> bool:
     return is_varying(value)
 
 
-def _plain(value: Any) -> Any:
+def as_plain(value: Any) -> Any:
+    """What was noted, with plain numbers and sizes."""
     if type(value) in (tuple, list):
-        return type(value)(map(_plain, value))
+        return type(value)(map(as_plain, value))
     if type(value) is dict:
-        return {key: _plain(x) for key, x in value.items()}
-    return plain(value)
+        return {key: as_plain(x) for key, x in value.items()}
+    return plain_parts(value)
