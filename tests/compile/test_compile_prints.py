@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -207,6 +208,23 @@ def test_errors_after_a_line(printed):
         else:
             compiled(x, k)
         assert printed().splitlines() == lines
+
+
+def test_lines_of_a_run_that_is_not_recorded_any_further(printed):
+    def function(x, k):
+        print(f"before {k}: {x.sum().item():.1f}")
+        text = f"after {time.time() > 0}"
+        print(text, k, [x.mean().item()], file=sys.stdout)
+        return x
+
+    compiled = tj.compile(function)
+    printed()
+    for k, x in enumerate(batches()):
+        function(x, k)
+        expected = printed()
+        compiled(x, k)
+        assert printed() == expected
+    assert compiled.stats.compiled_calls == 0
 
 
 def test_another_function_called_print(printed):

@@ -13,13 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ...device import device
-from ...dtypes import DType
-from ...extents import Extent
 from ...modes import MODES
-from ...ops.mixin import Size
 from ...tensor import Tensor
-from ...varying import is_varying
 from ..numbers.functions import may_lead_elsewhere
 from ..numbers.plain_parts import plain_parts
 from ..numbers.texts import pieces_of, text_of
@@ -27,14 +22,10 @@ from ..signature import flatten
 from ..state.checks import Item
 from ..state.state import StateGuard
 from ..state.values import MISSING
-from .sent_logs import MUTED, as_plain, is_same, state_of
+from .sent_logs import MUTED, Changing, as_it_is, as_plain, is_same, state_of
 
 _write: Callable[..., None] = builtins.print
 _NAME = "print"
-#: What prints the same at the end of a call as in the middle of it.
-_LASTING = (str, int, float, bool, complex, type(None), bytes, DType, device, Size, Extent)
-#: Containers nested deeper than this become text at once.
-_DEPTH = 8
 #: How the streams are called that may be printed to.
 _STREAMS = ("stdout", "stderr")
 
@@ -127,7 +118,7 @@ def _noted(recorder: Any, values: Sequence[Any], named: Mapping[str, Any]) -> Pr
         return None
     try:
         shown = tuple([_entry(recorder, x) for x in values])
-    except _Changing:
+    except Changing:
         return None
     sep, end = [x if x is None else pieces_of(recorder, x) for x in ends]
     frame = sys._getframe(2)
@@ -154,26 +145,11 @@ def _entry(recorder: Any, value: Any) -> tuple[bool, Any]:
     if type(value) is str:
         return True, pieces_of(recorder, value)
     try:
-        return False, _as_it_is(value, _DEPTH)
-    except _Changing:
+        return False, as_it_is(value)
+    except Changing:
         if any(cls.__module__.startswith("tracejit.") for cls in type(value).__mro__):
             raise
         return True, (str(value),)  # what that reads is part of the recording
-
-
-class _Changing(Exception):
-    """Something prints by code of its own, or may be another thing when the call ends."""
-
-
-def _as_it_is(value: Any, depth: int) -> Any:
-    kind = type(value)
-    if isinstance(value, Tensor) or is_varying(value) or kind in _LASTING:
-        return value
-    if depth and kind in (tuple, list):
-        return kind([_as_it_is(x, depth - 1) for x in value])
-    if depth and kind is dict and all(type(key) in _LASTING for key in value):
-        return {key: _as_it_is(x, depth - 1) for key, x in value.items()}
-    raise _Changing
 
 
 def _shown(value: Any) -> Any:

@@ -6,22 +6,35 @@ operation in it is written down.
 
 from __future__ import annotations
 
+import enum
 import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import CodeType, FrameType
+from pathlib import PurePath
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
+import numpy as np
+
+from ...device import device
+from ...dtypes import DType
+from ...extents import Extent
 from ...modes import MODES
+from ...ops.mixin import Size
 from ...tensor import Tensor
 from ...varying import is_varying
-from ..numbers.plain_parts import plain_parts
+from ..numbers.plain_parts import plain_parts, remade
 from ..signature import flatten
 
 _LOGGER = logging.Logger
 _LOG: CodeType = _LOGGER._log.__code__
 _FILE = _LOG.co_filename
+#: What shows the same at the end of a call as in the middle of it.
+_LASTING = (str, int, float, bool, complex, type(None), bytes, DType, device, Size, Extent)
+_CONSTANT = (np.generic, enum.Enum, type, FunctionType, PurePath)
+#: Containers nested deeper than this are not copied.
+_DEPTH = 8
 
 
 class _Muted(threading.local):
@@ -142,7 +155,11 @@ def sending(frame: FrameType, recorder: Any) -> Sending | None:
     if not isinstance(args, tuple) or type(extra) not in (dict, type(None)):
         return None
     record = Record(logger, given["level"], _where(frame, given["stacklevel"]), None)
-    record.given = given["msg"], args, extra
+    try:
+        record.given = as_it_is((given["msg"], args, extra))
+    except Changing as changing:
+        recorder.unsupported(f"it logs a {changing}, which may be another one when the call ends")
+        return None
     leaves = list[Any]()
     flatten(record.given, leaves)
     found: list[Sending] = []
@@ -185,6 +202,32 @@ def _has_varying(value: Any) -> bool:
     if isinstance(value, dict):
         return any(map(_has_varying, value.values()))
     return is_varying(value)
+
+
+class Changing(Exception):
+    """Something shows itself by code of its own, or may be another thing when the call ends."""
+
+
+def as_it_is(value: Any, depth: int = _DEPTH) -> Any:
+    """A value that shows itself as it is now when the call ends, too: containers are copied.
+
+    >>> found = as_it_is((1, [2]))
+    >>> as_it_is(object())
+    Traceback (most recent call last):
+    tracejit.trace.recording.sent_logs.Changing: object
+    """
+    kind = type(value)
+    if isinstance(value, Tensor) or is_varying(value) or kind in _LASTING:
+        return value
+    if isinstance(value, _CONSTANT):
+        return value
+    if depth and kind is list:
+        return [as_it_is(x, depth - 1) for x in value]
+    if depth and isinstance(value, tuple):
+        return remade(kind, [as_it_is(x, depth - 1) for x in value])
+    if depth and kind is dict and all(type(key) in _LASTING for key in value):
+        return {key: as_it_is(x, depth - 1) for key, x in value.items()}
+    raise Changing(kind.__name__)
 
 
 def as_plain(value: Any) -> Any:
