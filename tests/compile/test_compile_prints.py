@@ -75,6 +75,17 @@ def formatted() -> Callable[..., Any]:
     return function
 
 
+def kept_for_a_moment() -> Callable[..., Any]:
+    def function(x, k):
+        loss = x.square().mean()
+        text = f"step {k:3d}: loss {loss.item():.4f}"
+        print(text)
+        print("again:", text, k)
+        return loss
+
+    return function
+
+
 def now_and_then() -> Callable[..., Any]:
     def function(x, k):
         loss = x.square().mean()
@@ -108,7 +119,15 @@ def counted() -> Callable[..., Any]:
 
 @pytest.mark.parametrize(
     ("make", "recordings"),
-    [(text_alone, 2), (numbers, 3), (formatted, 3), (now_and_then, 4), (tensors, 2), (counted, 2)],
+    [
+        (text_alone, 2),
+        (numbers, 3),
+        (formatted, 3),
+        (kept_for_a_moment, 3),
+        (now_and_then, 4),
+        (tensors, 2),
+        (counted, 2),
+    ],
 )
 def test_lines_are_printed_by_every_call(make, recordings, printed):
     assert same_lines(make, recordings, printed).stats.compiled_calls == 8 - recordings
@@ -250,3 +269,23 @@ def test_where_only_print_sees_a_text():
     assert len(printed_formats(direct.__code__)) == 4
     assert len(printed_formats(through.__code__)) == 1  # that of text, which is formatted again
     assert not printed_formats(other.__code__)
+
+    def kept(x, y):
+        text = f"{x} {y}" if x else f"{y}"
+        print(text)
+        other = f"{x}"
+        print(other)
+        return other
+
+    def shared(x):
+        text = f"{x}"
+        print(text)
+        return lambda: text
+
+    def shown(x):
+        text = f"{x}"
+        print(text, locals())
+
+    assert len(printed_formats(kept.__code__)) == 1  # on the other way a jump follows
+    assert not printed_formats(shared.__code__)
+    assert not printed_formats(shown.__code__)

@@ -38,7 +38,9 @@ _FORMATTING = frozenset({"FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC"})
 _CALLS: Mapping[str, int] = {"CALL": 2, "CALL_KW": 3}
 #: The bit of ``FORMAT_VALUE`` that says that there is a format.
 _WITH_FORMAT = 4
-_PRINT = "print"
+_PRINT, _LOCALS = "print", "locals"
+#: So many steps at most make a text that is stored.
+_LONGEST = 120
 
 
 def text_of(pieces: tuple[Any, ...]) -> str:
@@ -105,39 +107,65 @@ def printed_formats(code: CodeType) -> frozenset[int]:
         steps = bytecode.steps_of(code)
     except bytecode.Unfollowed:
         return frozenset()
-    found: set[int] = set()
+    seen: set[int] = set()
     for start, step in enumerate(steps):
         if step.name == "LOAD_GLOBAL" and step.value == _PRINT:
-            found |= _in_call(steps, start)
-    return frozenset(found)
+            seen |= _in_call(steps, start)
+    for at in _kept_for(code, steps, seen):
+        seen |= _stored(steps, at)
+    return frozenset(steps[at].offset for at in seen if steps[at].name in _FORMATTING)
+
+
+def _kept_for(code: CodeType, steps: tuple[bytecode.Step, ...], seen: set[int]) -> list[int]:
+    """Where variables are set that are only read to print them, as their reads in ``seen`` tell."""
+    if _LOCALS in code.co_names:
+        return []
+    read = [(at, x.value) for at, x in enumerate(steps) if x.name == "LOAD_FAST"]
+    printed = {steps[at].value for at in seen if steps[at].name == "LOAD_FAST"}
+    kept = printed - {name for at, name in read if at not in seen}
+    return [at for at, x in enumerate(steps) if x.name == "STORE_FAST" and x.value in kept]
+
+
+def _stored(steps: tuple[bytecode.Step, ...], at: int) -> set[int]:
+    """The steps that made the text which is stored in a variable at a step: those of one expression."""
+    for start in range(at - 1, max(at - _LONGEST, -1), -1):
+        stack: list[set[int]] = []
+        if all(_follow(steps, here, stack) for here in range(start, at)) and len(stack) == 1:
+            return stack[0]
+    return set()
 
 
 def _in_call(steps: tuple[bytecode.Step, ...], start: int) -> set[int]:
-    """The offsets of what is formatted for the call of the function that a step puts on the stack.
-
-    ``stack`` has, for each value above that function, where the text in it was formatted.
-    """
+    """The steps that made the text for the call of the function that a step puts on the stack."""
     stack: list[set[int]] = []
-    for step in steps[start + 1 :]:
-        if step.onward is None or step.jump is not None:
+    for at in range(start + 1, len(steps)):
+        if steps[at].name in _CALLS and (_taken_by(steps[at]) or 0) > len(stack):
+            return set().union(*stack)  # the function itself is among what this takes
+        if not _follow(steps, at, stack):
             break
-        taken = _taken_by(step)
-        if taken is None:
-            break
-        if taken > len(stack):  # the function itself is among them
-            return set().union(*stack) if step.name in _CALLS else set()
-        parts = stack[len(stack) - taken :]
-        del stack[len(stack) - taken :]
-        made: set[int] = set()  # whoever else takes a text sees it
-        if step.name == "BUILD_STRING":
-            made = set().union(*parts)
-        elif step.name in _FORMATTING:
-            made = {step.offset}
-        count = step.onward + taken
-        stack += [set() for _ in range(count - 1)]
-        if count > 0:
-            stack.append(made)
     return set()
+
+
+def _follow(steps: tuple[bytecode.Step, ...], at: int, stack: list[set[int]]) -> bool:
+    """Do to ``stack`` what a step does; False where that is not known, or another step may be next.
+
+    It has, for each value, the steps that formatted, or loaded, the text in it.
+    """
+    step, taken = steps[at], _taken_by(steps[at])
+    if taken is None or taken > len(stack) or step.onward is None or step.jump is not None:
+        return False
+    parts = stack[len(stack) - taken :]
+    del stack[len(stack) - taken :]
+    made: set[int] = set()  # whoever else takes a text sees it
+    if step.name == "BUILD_STRING":
+        made = set().union(*parts)
+    elif step.name in _FORMATTING or step.name == "LOAD_FAST":
+        made = {at}
+    count = step.onward + taken
+    stack += [set() for _ in range(count - 1)]
+    if count > 0:
+        stack.append(made)
+    return True
 
 
 def _taken_by(step: bytecode.Step) -> int | None:
