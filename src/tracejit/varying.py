@@ -90,7 +90,8 @@ class VaryingNumber:
         return str(self._forced())
 
     def __format__(self, spec: str) -> str:
-        return str(_seen("format", self, spec))
+        printed = self._owner.text_to_print(self, spec) if self._live() else None
+        return printed or str(_seen("format", self, spec))
 
     def __hash__(self) -> int:
         return hash(self._forced())

@@ -225,3 +225,47 @@ def test_why_a_call_that_writes_what_was_raised_runs_eagerly() -> None:
         function(tj.ones(2))
     assert world.notes.said == ["here"] * 3
     assert "it calls logging.Logger.error()" in str(function.explain())
+
+
+def test_containers_are_logged_as_they_were_then():
+    def make(world: World) -> Callable[[Any], Any]:
+        def function(x):
+            state = {"total": x.sum().item(), "seen": [1]}
+            world.above.warning("%s", state)
+            state["total"] = 0
+            state["seen"].append(2)
+            world.above.warning("%s", state)
+            return x * 2
+
+        return function
+
+    plain, compiled = World(), World()
+    expected, found = make(plain), tj.compile(make(compiled))
+    for k in range(6):
+        expected(tj.arange(3.0) + k)
+        found(tj.arange(3.0) + k)
+    assert compiled.notes.said == plain.notes.said
+    assert found.stats.compiled_calls >= 3
+
+
+def test_objects_that_may_change_are_logged_by_eager_code():
+    class Meter:
+        def __init__(self) -> None:
+            self.total = 0
+
+        def __str__(self) -> str:
+            return f"total {self.total}"
+
+    world, meter = World(), Meter()
+
+    def function(x):
+        meter.total = 1
+        world.above.warning("%s", meter)
+        meter.total = 2
+        return x * 2
+
+    compiled = tj.compile(function)
+    for _ in range(4):
+        compiled(tj.ones(2))
+    assert world.notes.said == ["total 1"] * 4
+    assert any("it logs a Meter" in reason for reason in compiled.reasons)

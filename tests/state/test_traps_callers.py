@@ -57,10 +57,13 @@ def test_effects_count_wherever_the_call_comes_from(around, effect, capsys):
     for _ in range(3):
         tj.manual_seed(1)
         around(lambda: f(tj.ones(3)))
-        assert f.stats.compiled_calls == 0
+        assert f.stats.compiled_calls == 0 or effect == "print('here')"
         assert effect != "tj.manual_seed(4)" or tj.initial_seed() == 4
-    assert any(effect.partition("(")[0].rpartition(".")[2] in reason for reason in f.reasons)
-    assert effect != "print('here')" or capsys.readouterr().out.count("here") >= 6
+    if effect == "print('here')":  # which compiled calls do, too
+        assert f.stats.compiled_calls >= 4
+        assert capsys.readouterr().out.splitlines() == ["here"] * 6
+    else:
+        assert any(effect.partition("(")[0].rpartition(".")[2] in reason for reason in f.reasons)
 
 
 LET_GO = """

@@ -60,7 +60,7 @@ def _replace(check: Any, codes: Sequence[CodeType], undo: list[Callable[[], None
             undo.append(lambda: place.put(check.expected) if place.read() is new else None)
     elif type(check) is Item and type(check.holder) is dict:
         call, namespace, key = _builtin(check), check.holder, check.key
-        if call is None or not _may_lead_elsewhere(namespace, key, codes):
+        if call is None or not may_lead_elsewhere(namespace, key, codes):
             return
         namespace[key] = call
         undo.append(lambda: _put_back(check) if namespace.get(key) is call else None)
@@ -83,10 +83,10 @@ def _put_back(check: Item) -> None:
         check.holder[check.key] = check.expected
 
 
-def _may_lead_elsewhere(namespace: dict[str, Any], name: str, codes: Sequence[CodeType]) -> bool:
-    """May a global lead to a function in place of a class while ``codes`` are recorded? Only calls are alike.
+def may_lead_elsewhere(namespace: dict[str, Any], name: str, codes: Sequence[CodeType]) -> bool:
+    """May a global lead to another function, or to one in place of a class, while ``codes`` are recorded?
 
-    Where there are other threads, this holds for whatever they may run in the namespace.
+    Only calls are alike. Where there are other threads, this holds for whatever they may run in the namespace.
     """
     if not only_called(codes, name):
         return False
@@ -98,7 +98,7 @@ def type_is_followed(codes: Sequence[CodeType], checks: Sequence[Check]) -> bool
     return only_called(codes, "type") and all(
         type(check) is Item
         and type(check.holder) is dict
-        and _may_lead_elsewhere(check.holder, check.key, codes)
+        and may_lead_elsewhere(check.holder, check.key, codes)
         for check in checks
         if leads_to_type(check) or _is_missing(check, "type")
     )

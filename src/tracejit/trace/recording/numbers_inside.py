@@ -27,6 +27,7 @@ from ..numbers.drawn import choices, outcomes
 from ..numbers.fitness import check_codes
 from ..numbers.numbers import LATE, ItemRead, Number, NumberGuard, UnfitError, outcome_key
 from ..numbers.plain_parts import plain_parts
+from ..numbers.texts import TextsInside
 from ..sizes.found_sizes import has_extents, user_line
 from ..state.picked_items import PickedItem
 
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from .inputs import Signature
 
 
-class NumbersInside:
+class NumbersInside(TextsInside):
     """The part of a recorder that follows numbers."""
 
     signature: Signature
@@ -63,6 +64,7 @@ class NumbersInside:
     all_written: Callable[[], None]
 
     def __init__(self) -> None:
+        TextsInside.__init__(self)
         self.sizes_read = False  # has a size become a number?
         self.pinned: dict[Number, Any] = {}  # numbers whose value a guard has fixed
         self.handed_out: list[ref[Any]] = []
@@ -130,6 +132,7 @@ class NumbersInside:
         What it stores would look, to those who search for numbers that are left somewhere, like the user's.
         """
         self.stores = {place: plain_parts(x) for place, x in self.stores.items()}
+        self.texts.clear()
         while self.on_the_tape:
             node = self.on_the_tape.pop()
             if isinstance(node, OpNode):

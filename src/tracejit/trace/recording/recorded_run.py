@@ -28,6 +28,7 @@ from ..state.calls import watching
 from ..state.state import StateGuard
 from ..state.values import same
 from .outside import seen_outside
+from .printed_lines import following_prints
 from .recorder import Recorder
 from .results import flatten_run
 
@@ -176,6 +177,7 @@ def _run(
             later.enter_context(following(guard))
             later.enter_context(patched(standing, recorder.varying, recorder.stores))
         follow_draws(recorder, guard)
+        later.enter_context(following_prints(guard))
         later.enter_context(recorder.told_identities(guard))
         args, kwargs = given.args, given.kwargs
         if entry.varying or entry.sizes:
@@ -252,10 +254,9 @@ def changing_modes() -> tuple[Any, ...]:
 def _python_state(recorder: Recorder, guard: StateGuard, held: Sequence[Place]) -> list[Any]:
     """What a run can change besides tensors: what the guard compares, and what it leaves to others."""
     changed = (check.difference() for check in guard.checks)
-    first = next((change for change in changed if change is not None), None)
     places = [place.read() for place in (*guard.places, *held)]
     return [
-        first,
+        "; ".join(change for change in changed if change is not None),
         len(recorder.sent),
         len(recorder.drawn),
         *places,

@@ -6,21 +6,35 @@ operation in it is written down.
 
 from __future__ import annotations
 
+import enum
 import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import CodeType, FrameType
+from pathlib import PurePath
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
+import numpy as np
+
+from ...device import device
+from ...dtypes import DType
+from ...extents import Extent
 from ...modes import MODES
+from ...ops.mixin import Size
 from ...tensor import Tensor
-from ...varying import is_varying, plain
+from ...varying import is_varying
+from ..numbers.plain_parts import plain_parts, remade
 from ..signature import flatten
 
 _LOGGER = logging.Logger
 _LOG: CodeType = _LOGGER._log.__code__
 _FILE = _LOG.co_filename
+#: What shows the same at the end of a call as in the middle of it.
+_LASTING = (str, int, float, bool, complex, type(None), bytes, DType, device, Size, Extent)
+_CONSTANT = (np.generic, enum.Enum, type, FunctionType, PurePath)
+#: Containers nested deeper than this are not copied.
+_DEPTH = 8
 
 
 class _Muted(threading.local):
@@ -29,17 +43,17 @@ class _Muted(threading.local):
     on = False
 
 
-_muted = _Muted()
+MUTED = _Muted()
 
 
 @contextmanager
 def muted() -> Iterator[None]:
     """Inside, calls send no records: a run beside them does."""
-    before, _muted.on = _muted.on, True
+    before, MUTED.on = MUTED.on, True
     try:
         yield
     finally:
-        _muted.on = before
+        MUTED.on = before
 
 
 class Record:
@@ -73,7 +87,7 @@ class Record:
 
     def store(self, value: Any) -> None:
         """Send it, in a later call."""
-        if _muted.on:
+        if MUTED.on:
             return
         message, args, extra = value
         file, line, function = self.where
@@ -109,7 +123,7 @@ class Sending:
         self.frame = frame
         self.recorder = recorder
         self.record = record
-        self.before = _state(recorder)
+        self.before = state_of(recorder)
         # Whoever handles it is to see plain numbers: then it is sent afterwards.
         self.held_back = _HeldBack(record.logger) if _has_varying(record.given) else None
         MODES.recorder = None
@@ -120,10 +134,10 @@ class Sending:
         try:
             if self.held_back is not None:
                 self.held_back.end()
-                record.store(_plain(record.given))
+                record.store(as_plain(record.given))
         finally:
             MODES.recorder = recorder
-        if not all(map(_same, self.before, _state(recorder))):
+        if not all(map(is_same, self.before, state_of(recorder))):
             recorder.unsupported("a handler of a logger changes what the function can read")
         recorder.not_in_rounds()
         recorder.sent.append(record)
@@ -141,7 +155,11 @@ def sending(frame: FrameType, recorder: Any) -> Sending | None:
     if not isinstance(args, tuple) or type(extra) not in (dict, type(None)):
         return None
     record = Record(logger, given["level"], _where(frame, given["stacklevel"]), None)
-    record.given = given["msg"], args, extra
+    try:
+        record.given = as_it_is((given["msg"], args, extra))
+    except Changing as changing:
+        recorder.unsupported(f"it logs a {changing}, which may be another one when the call ends")
+        return None
     leaves = list[Any]()
     flatten(record.given, leaves)
     found: list[Sending] = []
@@ -156,7 +174,7 @@ def check_sent(recorder: Any) -> None:
     for record in recorder.sent if recorder.failure is None else ():
         for tensor, value in record.values:
             if recorder.value_of(tensor) is not value:
-                recorder.unsupported("a tensor that is logged and written to afterwards")
+                recorder.unsupported("a tensor that is printed or logged and written to afterwards")
 
 
 def _where(frame: FrameType, level: int) -> tuple[str, int, str]:
@@ -167,13 +185,13 @@ def _where(frame: FrameType, level: int) -> tuple[str, int, str]:
     return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
 
 
-def _state(recorder: Any) -> list[Any]:
+def state_of(recorder: Any) -> list[Any]:
     """What the function can read: the Python state, and how often tensors from outside were written to."""
     writes = sum(tensor._writes.value for tensor, _ in recorder.external.values())
     return [writes, *recorder.python_state()]
 
 
-def _same(before: Any, now: Any) -> bool:
+def is_same(before: Any, now: Any) -> bool:
     """Is it the very same, or an equal count or text?"""
     return before is now or (type(before) is type(now) in (int, str) and before == now)
 
@@ -186,9 +204,36 @@ def _has_varying(value: Any) -> bool:
     return is_varying(value)
 
 
-def _plain(value: Any) -> Any:
+class Changing(Exception):
+    """Something shows itself by code of its own, or may be another thing when the call ends."""
+
+
+def as_it_is(value: Any, depth: int = _DEPTH) -> Any:
+    """A value that shows itself as it is now when the call ends, too: containers are copied.
+
+    >>> found = as_it_is((1, [2]))
+    >>> as_it_is(object())
+    Traceback (most recent call last):
+    tracejit.trace.recording.sent_logs.Changing: object
+    """
+    kind = type(value)
+    if isinstance(value, Tensor) or is_varying(value) or kind in _LASTING:
+        return value
+    if isinstance(value, _CONSTANT):
+        return value
+    if depth and kind is list:
+        return [as_it_is(x, depth - 1) for x in value]
+    if depth and isinstance(value, tuple):
+        return remade(kind, [as_it_is(x, depth - 1) for x in value])
+    if depth and kind is dict and all(type(key) in _LASTING for key in value):
+        return {key: as_it_is(x, depth - 1) for key, x in value.items()}
+    raise Changing(kind.__name__)
+
+
+def as_plain(value: Any) -> Any:
+    """What was noted, with plain numbers and sizes."""
     if type(value) in (tuple, list):
-        return type(value)(map(_plain, value))
+        return type(value)(map(as_plain, value))
     if type(value) is dict:
-        return {key: _plain(x) for key, x in value.items()}
-    return plain(value)
+        return {key: as_plain(x) for key, x in value.items()}
+    return plain_parts(value)

@@ -22,6 +22,15 @@ _SHOWN = ("__code__", "__defaults__", "__kwdefaults__")
 _SHOWING = (*_SHOWN, "signature", "getfullargspec", "getcallargs", "getsource")
 
 
+#: Streams by their names in ``sys``.
+_STREAMS = ("stderr", "stdout")
+
+
+def _is_stream(namespace: dict[str, Any], key: str) -> bool:
+    """Is this a stream of the interpreter's, to which something may be printed? Calls of its methods are noticed."""
+    return key in _STREAMS and namespace is vars(sys) and type(namespace[key]).__module__ == "_io"
+
+
 class FunctionWalk:
     """Enters functions, and looks up the names in library modules that reached code mentions."""
 
@@ -83,7 +92,7 @@ class FunctionWalk:
                     own[key] is sys.modules
                 ):  # what is done with a module found there is not followed
                     self.walk.add(Imported(self.walk.names))
-                elif self.walk.add(check, key):
+                elif self.walk.add(check, key) and not _is_stream(own, key):
                     self.walk.reach(own[key], check.name, 1)
 
     def last_checks(self) -> None:
