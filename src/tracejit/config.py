@@ -21,6 +21,8 @@ loads_early: bool = os.environ.get("TRACEJIT_LOAD_EARLY", "1") != "0"
 
 #: May recorded runs put large operations off, until it is clear what is needed of their results?
 defers: bool = True
+#: Is quick code led to careful code behind the program, where that comes first?
+improves: bool = True
 #: Are plans kept for later processes, beside the kernels, and those that are there used?
 keeps_plans: bool = True
 #: Threads for libraries that divide their own work, as many as run kernels; 0 until those are counted.

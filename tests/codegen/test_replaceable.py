@@ -44,8 +44,9 @@ hastens = pytest.mark.skipif(
 
 @pytest.fixture(autouse=True)
 def options(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As it is once the native runtime is there."""
+    """As it is once the native runtime is there, and outside of tests."""
     monkeypatch.setattr(quick._options, "allowed", True)
+    monkeypatch.setattr(tj.config, "improves", True)
 
 
 def text(function: str, scalar: str = "f32") -> str:

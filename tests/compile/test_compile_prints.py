@@ -286,6 +286,12 @@ def test_where_only_print_sees_a_text():
         text = f"{x}"
         print(text, locals())
 
+    def evaluated(x):
+        text = f"{x}"
+        print(text)
+        return eval("len(text)")
+
     assert len(printed_formats(kept.__code__)) == 1  # on the other way a jump follows
     assert not printed_formats(shared.__code__)
     assert not printed_formats(shown.__code__)
+    assert not printed_formats(evaluated.__code__)

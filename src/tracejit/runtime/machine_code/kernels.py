@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from ... import config
 from ...codegen.kernel import Function, KernelCode
 from ...codegen.replaceable import cell_of, replace, unpacked
 from ...locks import awaited_rlock, free_llvmlite
@@ -178,7 +179,7 @@ def _loaded(key: str, symbol: str, data: bytes) -> int:
     first = unpacked(data)
     code = data if first is None else first[0]
     address = _addresses[key] = located(load_object(code, symbol), "kernel", key, symbol)
-    if first is not None:
+    if first is not None and config.improves:
         cell, text, store = load_object(code, cell_of(symbol)), first[1], kernel_store()
         worker().submit_idle(lambda: _improve(key, symbol, text, store, cell))
     return address

@@ -38,7 +38,9 @@ _FORMATTING = frozenset({"FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC"})
 _CALLS: Mapping[str, int] = {"CALL": 2, "CALL_KW": 3}
 #: The bit of ``FORMAT_VALUE`` that says that there is a format.
 _WITH_FORMAT = 4
-_PRINT, _LOCALS = "print", "locals"
+_PRINT = "print"
+#: Names by which code may read a variable that its steps do not load.
+_READING = frozenset({"locals", "vars", "eval", "exec", "_getframe"})
 #: So many steps at most make a text that is stored.
 _LONGEST = 120
 
@@ -118,7 +120,7 @@ def printed_formats(code: CodeType) -> frozenset[int]:
 
 def _kept_for(code: CodeType, steps: tuple[bytecode.Step, ...], seen: set[int]) -> list[int]:
     """Where variables are set that are only read to print them, as their reads in ``seen`` tell."""
-    if _LOCALS in code.co_names:
+    if not _READING.isdisjoint(code.co_names):
         return []
     read = [(at, x.value) for at, x in enumerate(steps) if x.name == "LOAD_FAST"]
     printed = {steps[at].value for at in seen if steps[at].name == "LOAD_FAST"}
