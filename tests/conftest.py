@@ -70,13 +70,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _reproducible() -> None:
     """Seed NumPy, and tracejit where a test has imported it; plans are made anew: some tests change what makes them.
 
-    Nothing is compiled a second time: without AVX-512 that took a third of all time.
+    Nothing is compiled a second time: without AVX-512 that took a third of all time. And eager code does not go over to
+    compiled code because of what other tests have computed.
     """
     np.random.seed(0)
     package = sys.modules.get("tracejit")
     if hasattr(package, "manual_seed"):
         package.manual_seed(0)
         package.config.keeps_plans = package.config.improves = False
+    for name in ("large_calls", "runtime.eager.programs", "runtime.eager.printed"):
+        module = sys.modules.get(f"tracejit.{name}")
+        if module is not None:
+            module._met.clear()
 
 
 @pytest.fixture
