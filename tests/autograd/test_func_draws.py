@@ -20,7 +20,7 @@ DRAWS = {
 }
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
 @pytest.mark.parametrize("compiled", [False, True])
 def test_the_same_draws_for_all_samples(draw: Any, compiled: bool) -> None:

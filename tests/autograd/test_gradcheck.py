@@ -25,6 +25,7 @@ class Scaled(tj.autograd.Function):
         return g * Scaled.slope
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("fast", [False, True])
 @pytest.mark.parametrize(
     "function",

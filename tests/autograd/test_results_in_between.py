@@ -169,7 +169,7 @@ def gradients(
     return found, function.stats.compiled_calls if compiled else 0
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("varying", [False, True], ids=["same", "varying"])
 @pytest.mark.parametrize("way", WAYS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("model", MODELS, ids=lambda c: c.__name__)

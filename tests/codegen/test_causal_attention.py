@@ -44,7 +44,7 @@ def with_gradients(function: Any) -> Any:
     return run
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("lengths", LENGTHS)
 @pytest.mark.parametrize("compiled", [False, True])
 def test_as_if_masked(lengths: tuple[int, int], compiled: bool):

@@ -41,7 +41,7 @@ def test_columns_are_vector_code(short: str, results: int, bits: int) -> None:
     assert parts <= (16 if bits == 512 else 8) or parts == results  # registers
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("expected", [1, 32, 128, 1000])
 @pytest.mark.parametrize("short", TYPES)
 def test_sums_are_exact_at_every_number_of_columns(short: str, expected: int) -> None:

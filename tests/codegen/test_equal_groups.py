@@ -138,7 +138,7 @@ class _Last(nn.Module):
         return result
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(32)
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("optimizer", [tj.optim.AdamW, tj.optim.SGD, tj.optim.RMSprop])
 def test_kernels_of_whole_steps_are_what_they_would_be_printed_as(

@@ -51,7 +51,7 @@ def close(found: np.ndarray, wanted: np.ndarray) -> None:
     assert float((np.abs(found - wanted) / size).max()) <= 8 * np.finfo(found.dtype).eps
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @needs_vectors
 @pytest.mark.parametrize("kind", ["float32", "float64"])
 @pytest.mark.parametrize("shape", SHAPES)
@@ -76,6 +76,7 @@ def test_all_transforms(kind: str, shape: tuple[int, int]) -> None:
             close(result, wanted * scale)
 
 
+@pytest.mark.sampled(2)
 @needs_vectors
 @pytest.mark.parametrize("kind", ["float32", "float64"])
 @pytest.mark.parametrize("shape", [(40, 100), (3, 30, 33), (2, 64, 16), (5, 4, 3, 7), (1, 1000, 9)])
@@ -231,6 +232,7 @@ def waves(psi: tj.Tensor, rounds: int) -> tj.Tensor:
     return psi.abs()
 
 
+@pytest.mark.sampled(2)
 @needs_vectors
 @pytest.mark.parametrize("kind", ["float32", "float64"])
 @pytest.mark.parametrize("shape", [(256,), (30, 20), (3, 1000)])

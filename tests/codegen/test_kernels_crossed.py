@@ -169,6 +169,7 @@ def test_parts_of_runs_on_several_threads(threads):
         tj.set_num_threads(before)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 8, 63, 257])
 @pytest.mark.parametrize("columns", [1, 3, 17, 1030])
 def test_columns_are_folded_several_rows_at_a_time(rows, columns):

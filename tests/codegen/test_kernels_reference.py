@@ -133,7 +133,7 @@ WAYS: Mapping[str, Callable[[str, str], Any]] = {
 }
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_kernels_run_three_ways(name: str) -> None:
     x = values(5, 24)
@@ -179,6 +179,7 @@ def test_cross_entropy_is_one_kernel() -> None:
     assert len(plan.kernels) == 1
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_kernels_are_vectorised_and_call_nothing(name: str) -> None:
     """Packed arithmetic in the loop, and no function of the C library."""
@@ -192,6 +193,7 @@ def test_kernels_are_vectorised_and_call_nothing(name: str) -> None:
             ), text
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_results_do_not_depend_on_threads(name: str) -> None:
     x = np.random.default_rng(1).standard_normal((700, 300)).astype(np.float32)
@@ -208,6 +210,7 @@ def test_results_do_not_depend_on_threads(name: str) -> None:
     assert results[0] == results[1] == results[2]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_kernels_serve_every_size(name: str) -> None:
     """Twenty batch sizes from one to 4096: the second and later sizes make no machine code."""

@@ -13,7 +13,7 @@ from tracejit.codegen.lone_lanes import store_lone_lanes_alone
 NAMES = {"i8": np.int8, "i16": np.int16, "i32": np.int32}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("thorough", [False, True])
 @pytest.mark.parametrize("step", [1, 2, 3, 8, 16, 40])
 @pytest.mark.parametrize("narrow", NAMES)

@@ -77,6 +77,7 @@ def compiled(table: tj.Tensor, at: tj.Tensor, more: tj.Tensor) -> tj.Tensor:
     return (table[at] * more).remainder(2.5)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "dtype", [tj.float32, tj.float64, tj.float16, tj.bfloat16, tj.int32, tj.uint8]
 )

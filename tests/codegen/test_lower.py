@@ -135,7 +135,7 @@ CASTS |= {"f32": "float32", "f64": "float64"}
 NUMPY = {t: np.dtype(f"{t[0]}{int(t[1:]) // 8}") for t in CASTS}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("source", CASTS)
 @pytest.mark.parametrize("target", CASTS)
 def test_casts_are_those_of_numpy(source: str, target: str) -> None:

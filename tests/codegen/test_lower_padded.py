@@ -28,6 +28,7 @@ def padded(kind: str) -> str:
     return kernel(head, PADDED)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("n", COUNTS)
 def test_rows_of_padded_memory(built: Any, n: int) -> None:
     """What is written behind a row stays in its padding; rows that are added to are written with a mask."""

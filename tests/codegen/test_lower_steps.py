@@ -46,7 +46,7 @@ def numbers(count: int, dtype: str) -> np.ndarray:
     return np.random.default_rng(count).integers(0, 100, count).astype(dtype)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("type_", DTYPES)
 @pytest.mark.parametrize("name", BODIES)
 def test_as_python(built: Any, name: str, type_: str) -> None:
@@ -80,7 +80,7 @@ def guarded(count: int, dtype: str) -> tuple[np.ndarray, mmap.mmap]:
     return np.frombuffer(memory, dtype, count, pages - size), memory
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="protects pages of memory")
 @pytest.mark.parametrize("type_", ["f32", "u8"])
 @pytest.mark.parametrize(("step", "at"), [(2, 0), (2, 1), (3, 0), (3, 1), (4, 1), (5, 0), (8, 2)])

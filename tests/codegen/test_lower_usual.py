@@ -47,7 +47,7 @@ def all_at_once(body: str, x: np.ndarray, out: np.ndarray, i: np.ndarray) -> Non
         exec(body, dict(scalar_math.namespace()), {"x": x, "out": out, "i": i})
 
 
-@pytest.mark.sampled(18)
+@pytest.mark.sampled(36)
 @pytest.mark.parametrize("type_", ["f32", "f64"])
 @pytest.mark.parametrize("name", BODIES)
 def test_exceptions_anywhere(built: Any, name: str, type_: str) -> None:

@@ -48,7 +48,7 @@ ELEMENTS = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", ELEMENTS)
 def test_elements(built: Any, name: str) -> None:
     source, target, expression = ELEMENTS[name]
@@ -79,7 +79,7 @@ APART = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", APART)
 def test_elements_apart(built: Any, name: str) -> None:
     scalar, dtype, body = APART[name]
@@ -125,6 +125,7 @@ FOLDS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("special", [False, True])
 @pytest.mark.parametrize("name", FOLDS)
 def test_folds(built: Any, name: str, special: bool) -> None:

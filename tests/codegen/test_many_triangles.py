@@ -17,6 +17,7 @@ def _systems(count, rows, columns, dtype):
     return a.astype(dtype), b.astype(dtype)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
 @pytest.mark.parametrize("upper", [False, True])
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (2, 3), (4, 4), (7, 1), (3, 0)])

@@ -37,7 +37,7 @@ def _lying(shape, order, dtype="float32"):
 
 
 @pytest.mark.filterwarnings("ignore:var.*degrees of freedom")  # single rows are among the shapes
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_order_of_memory_has_the_same_results(name):
     function = PROGRAMS[name]
@@ -57,7 +57,7 @@ def test_every_order_of_memory_has_the_same_results(name):
                 np.testing.assert_allclose(a.numpy(), b.numpy(), 2e-5, 2e-5)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("dtype", ["int32", "int64", "uint8", "bool", "float64", "bfloat16"])
 def test_exact_reductions_keep_their_bits(dtype):
     def f(x, dim):

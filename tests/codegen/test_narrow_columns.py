@@ -36,7 +36,7 @@ def _numbers(rows, columns, short, layout):
     return x[:rows, :columns].clone()
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("name", PROGRAMS)
 @settings(max_examples=20, deadline=None)
 @given(

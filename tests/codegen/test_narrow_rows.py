@@ -26,7 +26,7 @@ def test_rows_of_narrow_numbers(dtype: tj.dtype, width: int) -> None:
     assert f.stats.compiled_calls == 2
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("width", range(2, 13))
 @pytest.mark.parametrize("dtype", [*DTYPES, tj.float32, tj.int64], ids=str)
 def test_truth_values_of_narrow_rows(dtype: tj.dtype, width: int) -> None:

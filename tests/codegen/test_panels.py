@@ -34,7 +34,7 @@ def lying(sizes, order, short, seed=0):
     return x.to(getattr(tj, short)).permute(*sorted(order, key=order.__getitem__))
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("name", PROGRAMS)
 @settings(max_examples=12, deadline=None)
 @given(
@@ -104,7 +104,7 @@ def test_one_number_that_is_none_stays_in_its_row():
     assert np.flatnonzero(np.isnan(found).any(1)).tolist() == [5, 6, 8]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("side", [8, 16])
 @pytest.mark.parametrize("element", ["f32", "f64", "u8", "u16", "i64", "i32"])
 def test_squares_are_turned_round(side, element):

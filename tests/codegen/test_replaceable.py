@@ -75,6 +75,7 @@ def same_bits(source: str, x: np.ndarray, out: np.ndarray, tasks: int) -> None:
     assert results[0] == results[1]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("scalar", ["f32", "f64"])
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_both_codes_compute_the_same_bits(function: str, scalar: str) -> None:

@@ -36,6 +36,7 @@ def order_of(x: np.ndarray, descending: bool) -> np.ndarray:
     return np.array(found)
 
 
+@pytest.mark.sampled(2)
 @needs_vectors
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("shape", SHAPES)
@@ -46,6 +47,9 @@ def test_the_order_is_stable(kind: str, shape: tuple[int, int], descending: bool
     n = shape[1]
     for first, count in ((0, n), (0, 1), (n // 2, 1), (n // 3, n - n // 3)):
         found = by_network(x, first, count, descending)
+        if n >= orders._LONG_ROW and count == 1 and first == 0:
+            assert found is None  # extremes of pieces tell sooner
+            continue
         assert found is not None
         assert found.dtype == np.int64
         np.testing.assert_array_equal(found, wanted[:, first : first + count])
@@ -72,7 +76,7 @@ def test_other_rows_are_left_alone() -> None:
     assert by_network(np.ones((1000, 8)), 0, 0, False) is None
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @needs_vectors
 @pytest.mark.parametrize("kind", ["float32", "float64", "int64"])
 @pytest.mark.parametrize("dim", [0, 1, 2])

@@ -171,7 +171,7 @@ def once_more(x: tj.Tensor) -> Any:
     return z, (z * x).sum(-1, keepdim=True).softmax(-1) * x, z.sum(0), (z + x).sum()
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("program", [repeated, once_more])
 @pytest.mark.parametrize("shape", [(1, 1), (1, 5), (6, 1), (1, 1, 1), (7, 16), (40, 33)])
 def test_repeats_are_counted(program: Callable[[Any], Any], shape: tuple[int, ...]):

@@ -32,7 +32,7 @@ def _layouts(x):
     yield x[::3]
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.filterwarnings("error::tracejit.errors.CompileWarning")
 @pytest.mark.parametrize(
     ("dtype", "unit"), [("float32", 2**-24), ("float64", 2**-53), ("float16", 2**-11)]
@@ -164,7 +164,7 @@ def _weighted(a, x, top, dim, after):
     return np.moveaxis(found, 0, dim)
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.filterwarnings("error::tracejit.errors.CompileWarning")
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
 @pytest.mark.parametrize("op", [sums_after, sums_before], ids=lambda op: op.name)

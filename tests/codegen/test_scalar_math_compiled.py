@@ -95,7 +95,7 @@ def signature(name: str) -> tuple[list[str], str]:
     return [parameter.name for parameter in function.parameters], function.result.name
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", WHOLE)
 def test_compiled_functions_equal_numpy_bit_for_bit(name: str) -> None:
     parameters, result = signature(name)
@@ -108,7 +108,7 @@ def test_compiled_functions_equal_numpy_bit_for_bit(name: str) -> None:
     assert same_bits(out, expected)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="reads x86 assembly")
 @pytest.mark.parametrize("name", sorted(ULP_BOUND))
 def test_functions_are_vector_code_without_calls(name: str) -> None:
@@ -119,7 +119,7 @@ def test_functions_are_vector_code_without_calls(name: str) -> None:
     assert calls in ([], ["k.body"])
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", ["pow_f32", "sin_f64", "normal_f32", "bf16_from_f32", "pow_i8"])
 def test_numba_gives_the_same_bits(name: str) -> None:
     parameters, result = signature(name)

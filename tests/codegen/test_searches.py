@@ -104,7 +104,7 @@ def layouts(x: tj.Tensor) -> list[tj.Tensor]:
     return [x, apart, turned]
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(48)
 @pytest.mark.filterwarnings("error::tracejit.errors.CompileWarning")
 @pytest.mark.parametrize("right", [False, True])
 @pytest.mark.parametrize("ordered", [False, True])

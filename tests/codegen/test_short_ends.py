@@ -30,7 +30,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu_short_rows, "LEAST_POINTS", 0)
 
 
-@pytest.mark.sampled(32)
+@pytest.mark.sampled(64)
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("end", [1, 2, 3, 4, 7, 10, 11])
 def test_as_eager(name: str, end: int) -> None:
@@ -60,7 +60,7 @@ def test_as_eager(name: str, end: int) -> None:
                 )
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("ends", [(2, 3), (4, 4), (3, 6), (3, 10), (20, 3)], ids=str)
 @pytest.mark.parametrize("dtype", [tj.float32, tj.bfloat16, tj.int32], ids=str)
 def test_two_short_dimensions(ends: tuple[int, int], dtype: tj.dtype) -> None:
@@ -91,7 +91,7 @@ REDUCED: dict[str, Callable[[tj.Tensor, tj.Tensor], Any]] = {
 }
 
 
-@pytest.mark.sampled(18)
+@pytest.mark.sampled(36)
 @pytest.mark.filterwarnings("ignore:var.*degrees of freedom")  # single rows are among the shapes
 @pytest.mark.parametrize("name", REDUCED)
 @pytest.mark.parametrize("end", [1, 2, 3, 8, 9])

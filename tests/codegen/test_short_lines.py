@@ -41,7 +41,7 @@ def same(function: Callable[..., tj.Tensor], *arguments: tj.Tensor) -> tj.compil
     return compiled
 
 
-@pytest.mark.sampled(32)
+@pytest.mark.sampled(64)
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("colours", [1, 2, 3, 4, 5, 8, 9, 12, 16, 17])
 def test_as_eager(name: str, colours: int) -> None:
@@ -64,7 +64,7 @@ def test_halves_that_stay_halves_are_turned_in_squares() -> None:
     assert "turn_8" in kernel.source
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("size", [2, 3, 4, 5, 7, 15, 16, 20])
 @pytest.mark.parametrize("factor", [2, 3, 4])
 def test_shuffled_pixels(size: int, factor: int) -> None:
@@ -120,7 +120,7 @@ def test_steps_of_few_points_are_sizes() -> None:
     assert not any("in0[i0 * 4" in kernel.source for kernel in compiled.kernels)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     "shape", [(70, 90), (9, 500), (15, 12), (8, 64, 50), (3, 20, 17), (130, 8)]
 )

@@ -29,7 +29,7 @@ def _compiled(function: Callable[[tj.Tensor], tj.Tensor], x: tj.Tensor) -> np.nd
     return result
 
 
-@pytest.mark.sampled(32)
+@pytest.mark.sampled(64)
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("length", [1, 2, 3, 7, 10, 11])
 def test_as_eager(name: str, length: int) -> None:

@@ -64,7 +64,7 @@ def total(x: Any, y: Any) -> Any:
     return (x @ y).square().sum()
 
 
-@pytest.mark.sampled(48)
+@pytest.mark.sampled(96)
 @pytest.mark.parametrize("function", [rotated, turned, total])
 @pytest.mark.parametrize("dtype", [tj.float64, tj.float32, tj.bfloat16], ids=str)
 @pytest.mark.parametrize(

@@ -148,7 +148,7 @@ def cases(draw, name):
     return Case(rng, name, *sizes, dims, dtype, inside)
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda m: f"{m.vector}x{m.vectors}")
 @pytest.mark.parametrize("name", KINDS)
 @settings(max_examples=40, deadline=None)
@@ -177,6 +177,7 @@ def plain(name, rows, dtype=np.float32, samples=2, channels=3, groups=1):
     return Case(np.random.default_rng(1), name, samples, groups, channels, rows, dims, dtype)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda m: f"{m.vector}x{m.vectors}")
 @pytest.mark.parametrize("name", KINDS)
 def test_what_is_no_number_stays_where_it_belongs(name, machine):
@@ -189,7 +190,7 @@ def test_what_is_no_number_stays_where_it_belongs(name, machine):
     np.testing.assert_allclose(found[~np.isnan(found)], expected[~np.isnan(expected)], 1e-4, 1e-4)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda m: f"{m.vector}x{m.vectors}")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("gaps", [0, 1])

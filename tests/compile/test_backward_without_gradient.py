@@ -104,7 +104,7 @@ def _agree(found: Any, expected: Any) -> bool:
     )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("change", [False, True], ids=["as it was", "changed"])
 @pytest.mark.parametrize("name", BODIES)
 def test_a_pass_is_refused_and_has_values_as_in_eager_code(name: str, change: bool) -> None:

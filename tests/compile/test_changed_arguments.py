@@ -60,6 +60,7 @@ CHANGES = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("mapping", [dict, OrderedDict])
 def test_lists_and_dicts(change: str, mapping: type) -> None:

@@ -195,6 +195,7 @@ def run(name: str, calls: int, gradient: bool = False, **options: Any) -> tuple[
     return (found, values(lists)), function
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_lists_hold_what_eager_execution_appends(name: str) -> None:
     expected, _ = run(name, 9)
@@ -212,6 +213,7 @@ def test_with_gradients(name: str) -> None:
     assert function.stats.compiled_calls >= 3, function.explain()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_beside_an_eager_run(name: str) -> None:
     """Appended once, and compared."""

@@ -233,7 +233,7 @@ def assert_equal(found: tuple[Any, ...], expected: tuple[Any, ...]) -> None:
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
 def test_every_path_is_recorded_once(function: Any) -> None:
     given = many(np.random.default_rng(len(function.__name__)))

@@ -112,6 +112,7 @@ def test_what_is_assigned_to_data_in_other_ways(assign: Any, compiled: int) -> N
     assert found[2].stats.compiled_calls == compiled
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("own", [False, True], ids=["buffer", "parameter"])
 @pytest.mark.parametrize(
     "write",

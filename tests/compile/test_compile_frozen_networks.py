@@ -119,7 +119,7 @@ def close(a: Any, b: Any) -> bool:
     return a == (pytest.approx(b, rel=1e-4, abs=1e-6) if type(b) is float else b)
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("verify", [False, True], ids=["", "verified"])
 @pytest.mark.parametrize("step", STEPS)
 def test_steps_leave_networks_frozen(step: Any, verify: bool) -> None:

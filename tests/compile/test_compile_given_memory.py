@@ -156,6 +156,7 @@ def written_and_back(w, x):
 STEPS = [put_aside, written_while_away, away_twice, left_after_a_write, written_and_back]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("size", [3, 5])
 def test_weights_are_put_aside_and_back(step: Callable[..., Any], size: int) -> None:

@@ -82,7 +82,7 @@ CHANGES: dict[str, dict[int, Change]] = {
 }
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("post", [False, True])
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("hook", ["scaled", "clipped", "watched"])

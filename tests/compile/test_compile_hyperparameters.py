@@ -49,7 +49,7 @@ WAYS: dict[str, Callable[[Job], None]] = {
 }
 
 
-@pytest.mark.sampled(18)
+@pytest.mark.sampled(36)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_numbers_set_before_a_step(optimizer: str, way: str) -> None:
@@ -160,6 +160,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_is_more_than_a_number_runs_eagerly(what: str) -> None:
     ways = []

@@ -301,7 +301,7 @@ def _backward_inside(x, y, w):
     return slopes.sum()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "body", [_views_of_one, _used_first, _both_written, _written_is_used, _backward_inside]
 )

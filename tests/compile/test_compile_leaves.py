@@ -155,6 +155,7 @@ def told(function, grad):
     return facts, numbers
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("grad", [True, False])
 @pytest.mark.parametrize(
     ("function", "compiles"),

@@ -64,7 +64,7 @@ def test_inner_loops(varying: bool) -> None:
 NAMES = ("SGD", "Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adagrad", "Adadelta", "RMSprop")
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", [*NAMES, "Rprop", "ASGD", "Adafactor"])
 def test_optimizers(name: str) -> None:
     def scenario(stage: Stage) -> None:

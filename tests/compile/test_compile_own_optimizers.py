@@ -59,6 +59,7 @@ def _replace(optimizer: tj.optim.Optimizer, saved: Any) -> None:
         state["average"] = tj.ones_like(state["average"])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("rule", [Lion, Plain])
 @pytest.mark.parametrize("change", [_clear, _load, _rate, _decay, _replace])
 def test_what_changes_between_calls(
@@ -182,7 +183,7 @@ def _apart(optimizer: tj.optim.Optimizer, saved: Any) -> None:
     state["step"] += 3
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("change", [None, _reset, _reload, _forget, _apart])
 @pytest.mark.parametrize("times", [1, 2])
 def test_counts_in_the_state_vary_and_are_not_recorded_anew(

@@ -211,7 +211,7 @@ def tune(job: Job, call: int) -> None:
         group["lr"] = 0.1 / (call + 1)
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("between", [nothing, keep, change, begin_again, tune])
 @pytest.mark.parametrize("rule", RULES)
 def test_states_that_a_step_replaces(rule: Any, between: Any) -> None:

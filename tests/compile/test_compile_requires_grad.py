@@ -89,6 +89,7 @@ GIVEN = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("given", GIVEN)
 @pytest.mark.parametrize(
     "function",

@@ -194,7 +194,7 @@ def told(function: Callable[..., Any], compiles: bool, twice: bool) -> tuple[lis
     return seen, run
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("twice", [False, True])
 @pytest.mark.parametrize("function", COMPILED + EAGER)
 def test_leaves_go_on_with_other_values(function, twice) -> None:

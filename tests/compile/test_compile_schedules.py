@@ -19,6 +19,7 @@ READS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("read", READS)
 @pytest.mark.parametrize("schedule", ["StepLR(opt, 2, 0.5)", "ExponentialLR(opt, 0.9)"])
 def test_numbers_of_a_schedule_are_not_stale(read: str, schedule: str) -> None:
@@ -103,6 +104,7 @@ METRICS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("options", ["patience=1, cooldown=2", "patience=0, mode='max'"])
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.filterwarnings("ignore:The epoch parameter")

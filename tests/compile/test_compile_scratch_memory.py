@@ -114,7 +114,7 @@ def told(function: Any) -> list[Any]:
     return seen
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("function", COMPILED + EAGER)
 def test_values_put_into_scratch_memory(function) -> None:
     compiled = tj.compile(function)

@@ -103,6 +103,7 @@ class Chosen(nn.Module):
         return (self.last(x[x[:, 0] > 0]) + self.shift)[1:]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", [*MODULES, "chosen"])
 def test_batches_of_any_size_and_their_outputs(name: str) -> None:
     """What still can be gone through is as large as the call's own batch, and needs no recording for each size."""
@@ -160,6 +161,7 @@ def test_what_remains_with_a_place_in_it() -> None:
     assert step.stats.compiled_calls >= 4, step.explain()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "part",
     [
@@ -196,6 +198,7 @@ def test_what_remains_are_parts(part: Any) -> None:
     assert run.stats.compiled_calls == 3
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("last", "dtype"),
     [

@@ -104,7 +104,7 @@ def gradient(f: Callable[[Any], Any], start: Any, whole: bool) -> list[Any]:
     return [y.detach().numpy(), x.grad.numpy(), len(SEEN)]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize(
     "function",

@@ -19,6 +19,7 @@ lrs = tj.optim.lr_scheduler
 # --- one trace ------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_every_optimizer(name: str) -> None:
     eager, compiled = Job(name), Job(name).compiled(strict=True)
@@ -61,6 +62,7 @@ def test_matrices_made_orthogonal(nesterov: bool) -> None:
     assert run.stats.compiled_calls >= 5, run.explain()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", SCHEDULES)
 @pytest.mark.parametrize("optimizer", ["adamw", "momentum"])
 def test_every_schedule(name: str, optimizer: str) -> None:

@@ -155,7 +155,7 @@ ACTIONS: list[tuple[Callable[[Job], None], ...]] = [
 ]
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("actions", ACTIONS, ids=lambda found: found[0].__name__)
 def test_between_calls(actions: tuple[Callable[[Job], None], ...]) -> None:
     schedule = None if add_group in actions else "lambda"

@@ -147,7 +147,7 @@ def told(function: Any, grad: bool) -> tuple[list[Any], list[Any]]:
     return facts, numbers
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("grad", [False, True])
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_what_is_turned_in_place(function, grad) -> None:

@@ -70,14 +70,14 @@ def readonly(x: Any) -> Any:
     return copy
 
 
-@pytest.mark.sampled(36)
+@pytest.mark.sampled(72)
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
 def test_values_and_gradients(op: Op) -> None:
     check(list(samples.cases(op, dtypes.float32)), grads=True)
     check(list(samples.cases(op, dtypes.float64))[:3], grads=True)
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
 @pytest.mark.parametrize("lay", [reversed_strides, readonly], ids=["reversed", "readonly"])
 def test_layouts(op: Op, lay: Any) -> None:
@@ -86,20 +86,20 @@ def test_layouts(op: Op, lay: Any) -> None:
     check(list(samples.cases(op, dtypes.float32))[:4], lay)
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("dtype", [dtypes.float16, dtypes.bfloat16], ids=str)
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
 def test_half_precision(op: Op, dtype: Any) -> None:
     check(list(samples.cases(op, dtype))[:2])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("op", ELEMENTWISE, ids=lambda op: op.name)
 def test_special_values(op: Elementwise) -> None:
     check([samples.special(op, dtypes.float32), samples.special(op, dtypes.float64)])
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(
     "op", [o for o in ELEMENTWISE if o.name not in MAY_RAISE], ids=lambda op: op.name
 )

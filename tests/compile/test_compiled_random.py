@@ -19,7 +19,7 @@ def runs(function: Callable[[], Any], calls: int) -> list[Any]:
     return [*results, tj.rand(3).numpy()]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("sampler", ["rand", "randn"])
 def test_compiled_draws_are_the_eager_bits(sampler: str, dtype: str) -> None:

@@ -131,6 +131,7 @@ def runs(function: Callable[[Any], Any], count: int = 8) -> list[Any]:
     return found
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", FOLLOWED)
 def test_states_that_the_call_has_read_are_put_back(name: str) -> None:
     compiled = tj.compile(FOLLOWED[name])

@@ -70,7 +70,7 @@ def same_bits(a: list[np.ndarray], b: list[np.ndarray], name: str = "") -> None:
     assert [x.tobytes() for x in a] == [x.tobytes() for x in b]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_a_sampler_alone(name: str, own: bool) -> None:

@@ -50,6 +50,7 @@ def test_filters_in_frequency_space():
     check(mix, tj.randn(2, 3, 6, 8, requires_grad=True), weights)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "function",
     [

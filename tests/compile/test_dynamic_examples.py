@@ -49,7 +49,7 @@ def test_every_experiment_is_compared(dynamic: ModuleType):
     assert found == set(dynamic.STEPS) == set(MET)
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", MET)
 def test_compiled_does_what_eager_does(dynamic: ModuleType, name: str):
     if name == "karate_gcn":

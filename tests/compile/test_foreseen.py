@@ -154,6 +154,7 @@ def count(compiled: Any) -> int:
     return int(found[-1]) if found else 0
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("given", [few, large], ids=["few", "large"])
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
 def test_recordings_are_the_ones_that_they_would_be(

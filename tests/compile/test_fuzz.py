@@ -31,7 +31,7 @@ def break_operator(monkeypatch: pytest.MonkeyPatch, node: type[ast.operator], sy
     monkeypatch.setattr(scalar, "_templates", {})
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("first", SEEDS[::CHUNK])
 def test_random_programs_agree(first: int) -> None:
     outcomes: collections.Counter[str] = collections.Counter()

@@ -43,6 +43,7 @@ TAILS: dict[str, Tail] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", TAILS)
 @pytest.mark.parametrize("dtype", [tj.float32, tj.float64, tj.bfloat16])
 def test_steps_that_read_no_tensors(

@@ -62,6 +62,7 @@ def test_types_of_views_and_copies_are_right(inferred: list[str]) -> None:
     assert inferred
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (5,), (2, 3)])
 @pytest.mark.parametrize("dtype", [tj.float32, tj.bfloat16, tj.int64, tj.bool])
 def test_equal_computations_on_the_tape_stay_apart(shape: tuple[int, ...], dtype: Any) -> None:

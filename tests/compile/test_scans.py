@@ -24,7 +24,7 @@ def by_loop(decay, drive):
     return tj.stack(found, 1)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 7, 8, 13])
 @pytest.mark.parametrize("compiled", [False, True])
 def test_recurrences(count: int, compiled: bool) -> None:

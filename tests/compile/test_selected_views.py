@@ -103,6 +103,7 @@ def play(function, grad):
     return scenario
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("grad", [False, True], ids=["", "grad"])
 @pytest.mark.parametrize("function", FOLLOWED, ids=lambda f: f.__name__)
 def test_recorded_once_for_all_positions(function, grad) -> None:

@@ -150,6 +150,7 @@ for number in range(6):
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "body",
     [
@@ -291,7 +292,7 @@ for number in range(8):
 """
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "body",
     [
@@ -337,7 +338,7 @@ for _ in range(4):
     )
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     "body",
     [

@@ -299,7 +299,7 @@ def test_interrupted_at_random_moments() -> None:
         assert not wrong, wrong[:3]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("function", threads.FUNCTIONS, ids=lambda f: f.__name__)
 def test_interrupted_at_known_moments(function) -> None:
     wrong = interrupts.interrupt_everywhere(function, 2, seed=2, parts=CRITICAL)

@@ -33,6 +33,7 @@ def outcome(function: Callable[..., tj.Tensor], *args: tj.Tensor) -> object:
         return type(error), str(error).splitlines()[0]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", LOOKUPS)
 @pytest.mark.parametrize("grad", [True, False])
 def test_refused_as_in_eager_code(name: str, grad: bool) -> None:

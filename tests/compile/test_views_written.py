@@ -137,6 +137,7 @@ def test_gradients_through_what_was_overwritten_take_no_part_in_autograd(functio
             assert not g.requires_grad
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mode", [tj.no_grad, tj.inference_mode])
 @pytest.mark.parametrize(
     "view",

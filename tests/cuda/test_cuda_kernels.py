@@ -208,6 +208,7 @@ def test_indices_are_divided_by_multiplication() -> None:
     assert [o for o in found if o.startswith("mul.hi")] or [o for o in found if "mul.wide.u32" in o]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shape", ["", "1", "0", "3, 0", "0, 3", "1, 1"])
 @pytest.mark.parametrize("op", ["sum", "prod", "any_true"])
 def test_empty_and_single(shape: str, op: str) -> None:

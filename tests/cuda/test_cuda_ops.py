@@ -116,13 +116,13 @@ def same(a: Array, b: Array) -> bool:
     return bool((nan | (wide[0].view(np.int64) == wide[1].view(np.int64))).all())
 
 
-@pytest.mark.sampled(96)
+@pytest.mark.sampled(192)
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
 def test_float32(op: Op) -> None:
     assert agree(list(samples.cases(op, dtypes.float32)))
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize("op", OTHERS, ids=lambda op: op.name)
 def test_what_is_neither_elementwise_nor_a_reduction(op: Op) -> None:
     assert agree(list(samples.cases(op, dtypes.float32))[:2], doubled=True)
@@ -181,7 +181,7 @@ def test_reductions_of_integers(op: Reduction) -> None:
     agree(cases)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     "order", [simulator.backward, simulator.shuffled(1)], ids=["backward", "shuffled"]
 )

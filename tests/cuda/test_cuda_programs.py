@@ -58,7 +58,7 @@ def check(graph: Graph, misaligned: bool) -> None:
         assert_sound(tools.ptx_of(launch.source, launch.name, "sm_90"), launch.source)
 
 
-@pytest.mark.sampled(32)
+@pytest.mark.sampled(64)
 @pytest.mark.parametrize(("name", "number"), GRAPHS)
 def test_programs(name: str, number: int) -> None:
     check(programs.graphs(name)[number], misaligned=False)
@@ -78,13 +78,14 @@ def test_programs_on_misaligned_memory(name: str, number: int) -> None:
     assert all(same(a, b) for a, b in zip(*found, strict=True))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", programs.OPTIMIZERS)
 @pytest.mark.parametrize("misaligned", [False, True], ids=["aligned", "misaligned"])
 def test_optimizer_updates(name: str, misaligned: bool) -> None:
     check(programs.update_graph(name), misaligned)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize(
     "order", [simulator.backward, simulator.shuffled(7)], ids=["backward", "shuffled"]
 )
@@ -99,7 +100,7 @@ def test_results_do_not_depend_on_the_order_of_warps(name: str, order: simulator
         assert all(same(a, b) for a, b in zip(first, second, strict=True))
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize(
     "name",
     ["softmax_long", "cross_entropy", "gelu_mlp", "batch_norm", "statistics", "columns", "strided"],

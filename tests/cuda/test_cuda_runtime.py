@@ -274,7 +274,7 @@ def queued(graph: Graph, misaligned: bool) -> tuple[list[Array], list[Array], De
 VECTORS = ("softmax", "layer_norm", "statistics")
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("misaligned", [False, True], ids=["aligned", "misaligned"])
 @pytest.mark.parametrize(
     "name", ["softmax", "layer_norm", "cross_entropy", "statistics", "columns"]

@@ -51,7 +51,7 @@ def run(
     return text, out
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize("name", WHOLE)
 def test_functions_have_the_bits_of_their_source(name: str) -> None:
     parameters, result = signature(name)

@@ -65,7 +65,7 @@ def check(graph: Any, x: Any, *ways: Any) -> list[Any]:
     return seen
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("dtype", ["f32", "f64", "f16", "bf16", "i8", "i64", "u8", "bool"])
 @pytest.mark.parametrize(("shape", "dim"), [((3, 40), 1), ((20, 17), 0)])
 def test_every_dtype(shape: tuple[int, ...], dim: int, dtype: str) -> None:
@@ -88,7 +88,7 @@ def test_every_layout(shape: tuple[int, ...]) -> None:
             check(graph, given, tools.simulated())
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "order", [simulator.forward, simulator.shuffled(1)], ids=["forward", "shuffled"]
 )

@@ -60,7 +60,7 @@ def results(function: Any, device: str, calls: int) -> list[Any]:
     return [t.detach().cpu().numpy() for t in (out, x.grad, y.grad)]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
 def test_calls_on_a_device_are_eager_on_the_host(program: Callable[..., Any]) -> None:
     compiled = tj.compile(program, strict=True)

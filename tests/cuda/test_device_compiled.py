@@ -48,7 +48,7 @@ def run(function: Any, make: Any, device: str, backward: bool, calls: int) -> li
 HALF = {"float16": 4e-3, "bfloat16": 3e-2}
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", programs.PROGRAMS)
 def test_compiled_on_a_device_is_eager_on_the_host(name: str, library: Any) -> None:
     program = programs.PROGRAMS[name]
@@ -268,7 +268,7 @@ def test_memory_that_is_not_there_is_an_error_with_a_next_step(
         f(x)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", ["softmax", "digits", "mlp", "adam_chain", "layer_norm"])
 def test_graphs_compute_what_programs_do(name: str) -> None:
     def chain(x: Any, scale: Any) -> Any:

@@ -107,6 +107,7 @@ def default(request: Any) -> Any:
     return tj.device if request.param == "with" else for_good
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("where", ["cuda:0", "cuda:1", "meta"])
 @pytest.mark.parametrize("name", MADE)
 def test_factories(name: str, where: str, default: Any) -> None:

@@ -40,6 +40,7 @@ def agree(draw: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         assert bits(a) == bits(b)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("shape", [(0,), (), (1,), (255,), (3, 87), (1031,)], ids=str)
 def test_floats(dtype: Any, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:

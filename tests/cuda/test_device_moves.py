@@ -86,7 +86,7 @@ def test_moves(name: str, dtype: Any) -> None:
     check(MOVES[name], numbers(5, 7, dtype=dtype), numbers(5, 7, dtype=dtype, seed=1))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("width", [1, 3, 4, 8])
 @pytest.mark.parametrize("count", [0, 1, 5, 9])
 def test_rows_of_a_table(count: int, width: int) -> None:
@@ -96,7 +96,7 @@ def test_rows_of_a_table(count: int, width: int) -> None:
     check(lambda t, i: t.index_select(1, i).exp(), numbers(3, 6, width), positions(6, count))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_gathers(dtype: Any) -> None:
     allowed = (

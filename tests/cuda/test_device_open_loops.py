@@ -32,7 +32,7 @@ def agree(found: Any, wanted: Any) -> None:
         np.testing.assert_allclose(a, b, 2e-5, 1e-6)
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize("function", ROLLED, ids=lambda f: f.__name__)
 def test_results_are_those_of_the_host(function: Any, library: Any) -> None:
     compiled = tj.compile(function)
@@ -56,7 +56,7 @@ def test_other_numbers_of_rounds_are_no_other_recordings(library: Any) -> None:
     assert "until" in str(compiled.graphs[0])
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("part", range(4))
 def test_random_loops(part: int, library: Any) -> None:
     for seed in range(100 + part * 6, 106 + part * 6):

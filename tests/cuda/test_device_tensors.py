@@ -250,7 +250,7 @@ def trained(device: str, optimizer: Any) -> list[Any]:
     return [losses, [p.tolist() for p in model.parameters()]]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("fused", [False, True])
 @pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad"])
 def test_training_on_a_device_is_training_on_the_host(name: str, fused: bool) -> None:
@@ -287,7 +287,7 @@ def _takes(op: Op, dtype: dtypes.DType) -> bool:
     return True
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("op", list(all_ops()), ids=lambda op: op.name)
 def test_ops_compute_on_a_device_as_on_the_host(op: Op, gpu: Any) -> None:
     if op.name == "to_device":
@@ -312,6 +312,7 @@ def test_ops_compute_on_a_device_as_on_the_host(op: Op, gpu: Any) -> None:
                 assert _bits(found) == _bits(expected), case.label
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("op", list(all_ops()), ids=lambda op: op.name)
 def test_ops_refuse_on_a_device_what_they_refuse_on_the_host(op: Op) -> None:
     for case in samples.invalid(op):

@@ -103,7 +103,7 @@ def looking_up(x: Any) -> Any:
 CHAINS = (one_after_the_other, halved, by_items, drawing, writing, looking_up)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("function", CHAINS, ids=lambda f: f.__name__)
 def test_guards_that_come_out_as_before_are_presumed(function: Callable[..., Any]) -> None:
     compiled = tj.compile(function)

@@ -45,7 +45,7 @@ def native(graph, arrays):
     ]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("n", [1, 2, 7, 33])
 @pytest.mark.parametrize("top", [1.5, 100.0, 1e6])
 @pytest.mark.parametrize("count", [1, 2, 5, 1 << 62])

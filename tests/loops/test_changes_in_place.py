@@ -77,7 +77,7 @@ def leaves(result):
     return [x.numpy() for x in (result if isinstance(result, tuple) else (result,))]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
 def test_programs_compute_what_eager_code_does(program):
     compiled = tj.compile(program)

@@ -173,7 +173,7 @@ def counts(function, sizes):
 ORDERS = ((24, 9, 13), (1, 2, 3), (2, 1, 17), (19, 1, 2))
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     ("function", "first"),
     [

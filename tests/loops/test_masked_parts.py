@@ -150,7 +150,7 @@ def outcome(function: Callable[..., Any], x: Any, seed: int) -> str:
     return str((function(x), x, KEPT.number, KEPT.tensor))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.filterwarnings("ignore::tracejit.errors.CompileWarning")
 @pytest.mark.parametrize("function", [*SIZELESS, *SIZED])
 def test_calls_are_those_of_eager_code(function: Callable[..., Any]) -> None:

@@ -96,7 +96,7 @@ def layer_over(kind, **options):
     return layer, lambda x: layer(x)[0].square().mean()
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     ("kind", "options"),
     [(nn.RNN, {}), (nn.GRU, {"bidirectional": True}), (nn.LSTM, {"num_layers": 2})],

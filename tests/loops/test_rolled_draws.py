@@ -73,7 +73,7 @@ def loops(compiled):
     return sum(str(graph).count("loop(f") for graph in compiled.graphs)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)
 def test_the_stream_is_the_eager_one(f):
     compiled = tj.compile(f, dynamic=False)

@@ -83,7 +83,7 @@ def leaves(result):
     return [x.numpy() for x in (result if isinstance(result, tuple) else (result,))]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
 def test_programs_that_fill_tensors_compute_what_eager_code_does(program):
     compiled = tj.compile(program)

@@ -285,7 +285,7 @@ def test_natively_plannable():
 # --- random programs -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("part", range(6))
 def test_random_programs(part):
     rolled = smaller = 0

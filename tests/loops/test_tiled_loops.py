@@ -58,7 +58,7 @@ def inputs(size: int, dtype: tj.dtype) -> tuple[tj.Tensor, tj.Tensor]:
     return tj.linspace(-2, 2, size).to(dtype), tj.linspace(1, -3, size).to(dtype)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("dtype", [tj.float32, tj.float64, tj.bfloat16], ids=str)
 @pytest.mark.parametrize("function", [pendulum, swapped, pushed])

@@ -268,7 +268,7 @@ def test_interrupts_end_a_loop_that_would_not_end(finished):
     assert finished == []  # it did not come to its end
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("f", [*ROLLED, *STRAIGHT], ids=lambda f: f.__name__)
 def test_loops_of_all_kinds(f, finished):
     for scale in (1e6, 40.0, 0.5):

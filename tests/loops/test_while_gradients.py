@@ -54,7 +54,7 @@ def loops(compiled):
 SCALES = (1.0, 40.0, 1e-2, 300.0, 0.3, 7.0, 1e4, 2.5)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("f", ROLLED, ids=lambda f: f.__name__)
 def test_gradients_for_every_number_of_rounds(f):
     compiled, turn = tj.compile(f), ROLLED.index(f) % len(SCALES)

@@ -264,7 +264,7 @@ def test_a_loop_without_end_can_be_interrupted():
     np.testing.assert_array_equal(compiled(usual).numpy(), f(usual).numpy())
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", [tj.float32, tj.float64, tj.bfloat16, tj.int32, tj.uint8])
 @pytest.mark.parametrize("shape", [(), (1,), (2,), (17,), (5, 3), (33, 2)])
 def test_types_and_shapes(dtype, shape):

@@ -174,7 +174,7 @@ def outcome(f, x):
     return [*found, x.numpy()]
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("writer", [Writer, WritingWriter, KeepingWriter])
 @pytest.mark.parametrize("part", range(3))
 def test_random_loops(part, writer):

@@ -214,6 +214,7 @@ def test_what_happens_otherwise_happens(f, turn, left_out):
         assert max(left_out) > 5
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("rounds", range(2, 12))
 def test_what_no_loop_can_hold_comes_after_any_number_of_rounds(rounds):
     """Rounds that were left out are nowhere, be it a single one."""

@@ -162,6 +162,7 @@ def test_every_number_of_rounds(f, turn):
     assert f in STRAIGHT or _loops(compiled) > 0, compiled.explain()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("f", ROLLED, ids=lambda f: f.__name__)
 def test_few_recordings_serve_all_numbers_of_rounds(f):
     compiled = tj.compile(f)
@@ -235,7 +236,7 @@ def test_weights_that_require_grad_are_written_to_without_it():
         np.testing.assert_allclose(weights[0].detach().numpy(), weights[1].detach().numpy(), 1e-5)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("rows", "steps"), list(itertools.product((1, 4), (1, 2, 30))))
 def test_rounds_that_a_counter_ends_too(rows, steps):
     def f(u):

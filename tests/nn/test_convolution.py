@@ -85,6 +85,7 @@ def by_loops(x: Any, weight: Any, windows: Windows, groups: int, counts: tuple[i
     return out
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("piece", [1 << 20, 2000])
 @pytest.mark.parametrize("seed", GEOMETRIES)
 def test_three_products(seed: int, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:

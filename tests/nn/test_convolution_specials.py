@@ -106,7 +106,7 @@ def assert_alike(form: Form, seed: int, dtype: str) -> None:
             np.testing.assert_allclose(b, a, 1e-2, 1e-2, err_msg=message)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("start", range(0, 48, 6))
 def test_they_are_where_eager_execution_has_them(start: int) -> None:
     for seed in range(start, start + 6):

@@ -123,7 +123,7 @@ def test_gradients_go_to_the_largest_elements(size: Any, given: Any, special: bo
     assert hosts(compiled) == 0
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("size", "given"), [c for c in CASES if len(options(c[1])) == 3])
 def test_means_are_sums_along_each_dimension(size: Any, given: Any) -> None:
     chosen = options(given)

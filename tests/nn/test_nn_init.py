@@ -146,6 +146,7 @@ def test_clipping_gradients_that_are_no_numbers():
         )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("power", [2.0, 1.0, 3.0, float("inf"), 0.0])
 @pytest.mark.parametrize("how", ["eager", "compiled"])
 def test_clip_grad_norm_of_complex_gradients(power: float, how: str) -> None:

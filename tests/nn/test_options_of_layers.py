@@ -11,7 +11,7 @@ import tracejit as tj
 F = tj.nn.functional
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", [tj.bfloat16, tj.float16, tj.float32, tj.float64], ids=str)
 def test_soft_margins_of_whole_labels_have_the_dtype_of_the_scores(dtype: Any) -> None:
     scores = tj.linspace(-2, 2, 6).reshape(2, 3).to(dtype).requires_grad_()

@@ -73,6 +73,7 @@ def outcome(function, *given):
 EVERY = [checked, picked, found_size, made, made_here, handed_on, asked, by_another_name]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("function", EVERY)
 @pytest.mark.parametrize("kind", [float, int])
 def test_as_in_plain_python(function, kind) -> None:
@@ -143,6 +144,7 @@ def test_another_thread_sees_the_true_name() -> None:
     assert "numbers are constants here, because the code uses 'type'" in str(compiled.explain())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.usefixtures("another_thread")
 @pytest.mark.parametrize("kind", [float, int])
 @pytest.mark.parametrize("function", EVERY)

@@ -66,7 +66,7 @@ def test_gradients():
 DTYPES = [tj.float32, tj.float64, tj.bfloat16, tj.float16, tj.int64, tj.int8, tj.uint8]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("limit", [2, 0.1, 1 << 60, -3, float("inf"), float("nan")])
 def test_outcomes_are_those_of_python(dtype, limit):
@@ -292,6 +292,7 @@ def swapped(x):
     return x + 1 if low > 0.05 else x - high
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "f",
     [

@@ -29,7 +29,7 @@ def batch(k: int, *shape: int, gaps: Any = None) -> Any:
     return tj.tensor(values.tolist(), dtype=tj.float64)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("layers", [{}, {"num_layers": 2, "bidirectional": True}])
 @pytest.mark.parametrize("kind", KINDS)
 def test_recurrent_layers(kind: Any, layers: dict[str, Any]) -> None:

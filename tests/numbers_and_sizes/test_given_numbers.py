@@ -14,7 +14,7 @@ from tracejit.testing.fuzz_check import Mismatch
 from tracejit.testing.given_numbers import Calls
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("first", range(0, 120, 30))
 def test_random_calls_agree(first: int) -> None:
     outcomes = []

@@ -71,6 +71,7 @@ def with_gradients(function, x, *rest):
     return [plain, [type(t) for t in plain], x.grad.tolist()]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "function", [at, part, pieces, written, returned, decided, wrapped, by_int]
 )
@@ -154,7 +155,7 @@ def test_positions_of_maxima_along_a_sequence() -> None:
     assert compiled.stats.compiled_calls >= 7
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("columns", [1, 2, 3, 6, 20])
 def test_several_indices_and_the_gradient_through_all(columns: int) -> None:
     def product(x, *indices):

@@ -11,6 +11,7 @@ import tracejit as tj
 from trap_tools import Stage, check
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", [tj.float32, tj.float64, tj.bfloat16])
 @pytest.mark.parametrize("shape", [(3,), (2, 2), (1,), (0,), (2, 0), ()])
 def test_lists_of_numbers(shape: tuple[int, ...], dtype: Any) -> None:
@@ -86,6 +87,7 @@ def sizes_too(x, ints):
     return [x[:n].sum() * [1.0, 2.0, 3.0][n] for n in ints.tolist()]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "function",
     [chosen, looked_up, counted, followed_back, below_zero, in_rows, true_or_not, sizes_too],

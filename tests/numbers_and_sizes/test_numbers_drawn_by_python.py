@@ -250,7 +250,7 @@ def seen(make: Callable[[], Any], way: str) -> tuple[list[Any], Any]:
     return found, f
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", CASES)
 def test_numbers_are_drawn_as_in_eager_code(name: str) -> None:
     make, least = CASES[name]

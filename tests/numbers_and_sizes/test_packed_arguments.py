@@ -40,7 +40,7 @@ def check(compiled: Any, function: Any, *arguments: Any) -> None:
         np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), atol=1e-5)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("both_ways", [False, True])
 @pytest.mark.parametrize("name", CELLS)
 def test_lengths_of_packed_arguments_vary(name: str, both_ways: bool) -> None:

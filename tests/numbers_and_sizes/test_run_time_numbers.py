@@ -74,7 +74,7 @@ def same(found, wanted):
             assert x == y
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)
 def test_one_recording_serves_all_sizes(f):
     compiled = tj.compile(f)

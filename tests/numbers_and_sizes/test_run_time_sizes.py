@@ -170,7 +170,7 @@ ONCE: dict[str, tuple[Program, Callable[..., Any], int]] = {
 }
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", ONCE)
 @pytest.mark.parametrize("backward", [False, True])
 def test_one_recording_serves_every_size(name: str, backward: bool) -> None:
@@ -181,7 +181,7 @@ def test_one_recording_serves_every_size(name: str, backward: bool) -> None:
     assert compiled.plans.made <= most
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", ONCE)
 def test_recorded_with_none_and_one_first(name: str) -> None:
     program, inputs, most = ONCE[name]
@@ -205,7 +205,7 @@ def twice_and_once(x: tj.Tensor) -> tj.Tensor:
     return tj.cat([more, more, rest, rest]).reshape(2, 12).sum(0)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("program", [halves, thirds, twice_and_once])
 @pytest.mark.parametrize("backward", [False, True])
 def test_parts_of_a_known_whole(program: Program, backward: bool) -> None:

@@ -161,6 +161,7 @@ def test_what_cannot_be_done_with_sizes_is_done_with_constants() -> None:
     assert f.stats.compiled_calls >= 40
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", [tj.bool, tj.int8, tj.int64, tj.float32])
 @pytest.mark.parametrize(
     "fill",

@@ -57,6 +57,7 @@ def test_gradients_through_a_window_that_a_tensor_tells() -> None:
         assert leaves[0].grad.tolist() == leaves[1].grad.tolist()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", USES)
 def test_options_that_numpy_tells(name: str) -> None:
     compiled = tj.compile(USES[name])

@@ -105,7 +105,7 @@ def first(result: Any) -> Any:
     return result[0] if isinstance(result, tuple) else result
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_three_recordings_serve_all_extents(name: str) -> None:
     make, inputs = PROGRAMS[name]

@@ -110,7 +110,7 @@ def test_diagonals_are_as_long_as_the_shorter_side(offset: int) -> None:
     assert check(program).compiled_calls >= 2
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("mode", ["constant", "reflect", "replicate", "circular"])
 @pytest.mark.parametrize("widths", [(-3, 1), (1, -3), (-2, -2), (-1, -1)])
 def test_no_more_is_cut_off_than_there_is(mode: str, widths: tuple[int, int]) -> None:

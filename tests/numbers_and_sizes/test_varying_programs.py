@@ -121,7 +121,7 @@ def same(a, b) -> bool:
     return type(a) is type(b) and close
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("seed", range(6))
 def test_random_programs(seed: int) -> None:
     text = Writer(seed).text()

@@ -30,6 +30,7 @@ USES = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", USES)
 def test_between_numbers_that_vary(name: str) -> None:
     def use(x: Any, a: float) -> Any:

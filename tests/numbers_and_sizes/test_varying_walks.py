@@ -64,7 +64,7 @@ def test_lengths(kind: Any) -> None:
     check(walking(lambda: kind(2, 3), CALLS), compiled=6, recorded=RECORDED)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("calls", [BATCHES, BOTH])
 @pytest.mark.parametrize("kind", KINDS)
 def test_batches(kind: Any, calls: Any) -> None:
@@ -78,7 +78,7 @@ def test_batches_of_few_steps(few: int) -> None:
     check(walking(lambda: nn.LSTM(2, 3), calls), compiled=2, recorded=RECORDED)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     "layer",
     [

@@ -91,7 +91,7 @@ def whole(x: Any, w: Any) -> Any:
     return x * w
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("sizes", [masked, whole], ids=["found", "of arguments"])
 def test_one_recording_serves_all_sizes(program: Program, sizes: Program) -> None:

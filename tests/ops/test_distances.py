@@ -14,7 +14,7 @@ def reference(a, b, p):
     return np.linalg.norm(a[..., :, None, :] - b[..., None, :, :], p, -1)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("p", [0.0, 1.0, 2.0, 3.0, float("inf")])
 @pytest.mark.parametrize("rows", [(3, 4), (30, 4), (4, 30)])
 def test_as_numpy_eager_and_compiled(rng, rows, p):

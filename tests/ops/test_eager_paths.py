@@ -195,6 +195,7 @@ def test_the_default_dtype_decides_anew():
 # --- optimizers -----------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", [tj.float32, tj.float64, tj.bfloat16, tj.complex64])
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (7,), (3, 5)])
 @pytest.mark.parametrize("name", ["SGD", "Adam", "RMSprop"])

@@ -132,6 +132,7 @@ def test_the_smallest_and_largest_numbers(type_name: str) -> None:
     assert found[0] == -found[1] > 0
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", [tj.float32, tj.float64, tj.float16, tj.bfloat16])
 @pytest.mark.parametrize("name", ["lgamma", "digamma", "erfinv"])
 def test_small_eager_arrays_agree_with_kernels(name: str, dtype: tj.dtype) -> None:

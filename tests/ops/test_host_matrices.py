@@ -97,6 +97,7 @@ def test_numpy_serves_small_ones_and_where_there_is_no_library(
     assert np.array_equal(HOST.inv(x), want)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", [tj.float32, tj.float64])
 @pytest.mark.parametrize(
     "shape", [(3, 3), (60, 60), (2, 50, 50), (20, 8, 8), (70, 40), (40, 70), (0, 0)]

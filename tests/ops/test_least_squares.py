@@ -19,7 +19,7 @@ def matrices():
     }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("driver", [None, "gelsy", "gelsd", "gelss"])
 @pytest.mark.parametrize("name", list(matrices()))
 def test_the_least_solution(rng, name, driver):

@@ -46,7 +46,7 @@ def test_single_precision_keeps_its_digits(name: str, width: int):
     np.testing.assert_allclose(found, exact, 2e-6)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(
     "shape", [(70_000, 3), (70_000, 300), (9, 20_000, 2), (300, 300, 7)], ids=str
@@ -87,6 +87,7 @@ def test_few_rows_are_numpys():
     np.testing.assert_array_equal(added(x, (0,)), np.add.reduce(x, axis=0))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["float32", "float64", "complex64", "bfloat16"])
 @pytest.mark.parametrize(
     ("shape", "dim"), [((20_000,), 0), ((3, 5_000), 1), ((5_000, 40), 0)], ids=str

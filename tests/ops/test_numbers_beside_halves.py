@@ -37,6 +37,7 @@ def numbers(dtype: Any) -> Any:
     return tj.linspace(-3, 3, 1001).to(dtype)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("dtype", HALVES, ids=str)
 def test_results_are_rounded_once(name: str, dtype: Any) -> None:

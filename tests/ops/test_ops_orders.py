@@ -172,6 +172,7 @@ def test_the_ends_of_long_integers_are_distinct() -> None:
     assert found[1].tolist() == [40, 40, 80]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("count", [3, 64, 301])
 def test_what_is_among_others_does_not_hang_on_nan_beside_it(count: int, share: float) -> None:

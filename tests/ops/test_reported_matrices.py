@@ -39,7 +39,7 @@ def matrices(batch: tuple[int, ...], places: list[int]) -> np.ndarray:
     return x
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("batch", BATCHES, ids=str)
 @pytest.mark.parametrize("places", [[], [ROWS - 1], [0, 2]], ids=str)
 @pytest.mark.parametrize("name", REPORTS)
@@ -88,6 +88,7 @@ def test_gradients_of_the_others_are_right(name: str):
     np.testing.assert_allclose(found[0], wanted[0], 1e-7, 1e-9)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("batch", [(), (3,), (20,)], ids=str)
 @pytest.mark.parametrize("name", ["inv_ex", "solve_ex", "cholesky_ex", "lu_factor_ex", "lu_factor"])
 def test_what_is_checked_raises_as_in_pytorch(name: str, batch: tuple[int, ...]):

@@ -24,6 +24,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("dtype", [tj.float32, tj.int64])
 def test_a_class_for_each_function(name: str, dtype: tj.dtype) -> None:

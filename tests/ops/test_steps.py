@@ -221,7 +221,7 @@ def run(function: Any, makers: list[Make], seed: int, mode: str) -> list[Any]:
     return facts(found) + gradients(found, leaves, draws)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("mode", ["plain", "leaves", "views"])
 @pytest.mark.parametrize("name", CASES)
 def test_calls_by_steps_are_those_as_written(

@@ -110,6 +110,7 @@ def test_it_minimises():
 # --- eager and recorded --------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "options"), CONFIGS)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
 def test_a_recorded_step_is_the_eager_step(name, options, dtype):
@@ -137,6 +138,7 @@ def test_a_recorded_step_is_the_eager_step(name, options, dtype):
         )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "options"), CONFIGS)
 def test_pieces_and_layouts_change_nothing(name, options):
     flat = parameter(300, 400)

@@ -119,6 +119,7 @@ def double_by_default():
     tj.set_default_dtype(tj.float32)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.usefixtures("double_by_default")
 @pytest.mark.parametrize("name", ["Adam", "NAdam", "ASGD", "Adadelta", "Rprop"])
 @pytest.mark.parametrize("compiled", [False, True])

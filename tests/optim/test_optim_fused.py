@@ -40,7 +40,7 @@ def train(
     return [p.detach().to(tj.float64).numpy() for p in params]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
 @pytest.mark.parametrize(("kind", "options"), CASES)
 def test_fused_steps_give_the_plain_numbers(kind: Any, options: dict[str, Any], dtype: str) -> None:
@@ -90,6 +90,7 @@ def programs() -> list[Any]:
     return [u for u in fused_module._updates.values() if u.program is not None]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.usefixtures("eager_to_fuse")
 @pytest.mark.parametrize(("kind", "options"), ALL, ids=lambda x: getattr(x, "__name__", ""))
 def test_programs_made_behind_the_steps_give_the_plain_numbers(

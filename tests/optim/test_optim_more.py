@@ -126,7 +126,7 @@ def test_averaging_begins_after_t0_steps():
     np.testing.assert_allclose(run("ASGD", {"t0": 3})[1]["ax"].numpy(), average, rtol=NEAR)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", RULES)
 def test_compiled_steps_equal_eager_ones_and_are_recorded_once(name):
     results = []

@@ -36,6 +36,7 @@ def stepped(name: str, compiled: bool) -> np.ndarray:
     return np.array(weight.detach())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", [n for n in OPTIMIZERS if n not in ("LBFGS", "Muon")])
 def test_special_gradients(name: str) -> None:
     with np.errstate(all="ignore"):

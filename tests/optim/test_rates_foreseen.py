@@ -142,7 +142,7 @@ def seen(step: str, make: Any, way: str, calls: int = 12) -> tuple[list[Any], An
     return found, f, world
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("make", MAKE)
 @pytest.mark.parametrize("step", STEPS)
 def test_what_schedules_set_is_read_in_the_same_call(step: str, make: str) -> None:

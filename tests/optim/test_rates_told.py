@@ -100,7 +100,7 @@ def seen(step: Any, make: Any, compiled: bool) -> tuple[list[Any], Any]:
     return found, f
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("make", MAKE)
 @pytest.mark.parametrize("step", [returned, named, appended, before, both, computed_with, between])
 def test_rates_that_schedules_tell(step: Any, make: str) -> None:
@@ -193,7 +193,7 @@ class Layered(nn.Module):
         return x
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("kind", MAKE)
 @pytest.mark.parametrize("reads", [False, True])
 def test_steps_of_models_that_compute_the_names_of_layers(kind: str, reads: bool) -> None:

@@ -73,7 +73,7 @@ def marked(name: str) -> Any:
     return pytest.param(name, marks=[pytest.mark.thorough] if name in LARGEST else [])
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("name", [marked(name) for name in NAMES])
 def test_every_form_computes_what_double_precision_does(bench: dict[str, ModuleType], name: str):
     """In the third call, the first that is sure to run compiled; ``strict`` refuses eager ones."""

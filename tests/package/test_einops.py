@@ -61,6 +61,7 @@ CASES: dict[str, tuple[Any, Any]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", CASES)
 def test_values_and_gradients(case: str) -> None:
     """Eagerly, and compiled: every batch size is recorded once, and compiled from its second call on."""

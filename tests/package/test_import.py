@@ -35,7 +35,7 @@ print([name for name in {COMPILER!r} if f"tracejit.{{name}}" in sys.modules])
     assert printed(script, TRACEJIT_LOAD_EARLY="0").strip() == "[]"
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     "asked",
     [

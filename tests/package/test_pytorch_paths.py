@@ -82,6 +82,7 @@ NAMES = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("path", "name"), NAMES)
 def test_names_are_found_where_pytorch_has_them(path: str, name: str) -> None:
     assert hasattr(importlib.import_module(f"tracejit.{path}"), name)

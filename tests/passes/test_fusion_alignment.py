@@ -30,7 +30,7 @@ CASES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("extent", [1, 2, 5, 40])
 @pytest.mark.parametrize("name", CASES)
 def test_square_inputs(name: str, extent: int) -> None:

@@ -168,6 +168,7 @@ def steps(function: Any, updates: bool) -> list[np.ndarray]:
     return found
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("updates", [False, True])
 @pytest.mark.parametrize("function", PROGRAMS, ids=lambda f: f.__name__)
 def test_steps_have_the_same_bits(

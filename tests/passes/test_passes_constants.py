@@ -206,7 +206,7 @@ def test_copies_of_broadcasts_stay_where_they_are_returned():
     assert_becomes(drop_copies, text, text)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("step", [fold, cse, dead_code, drop_copies], ids=lambda f: f.__name__)
 @given(seed=st.integers(0, 10**6))
 def test_random_graphs_keep_every_bit(step: Callable[[Graph], Graph], seed: int):

@@ -59,6 +59,7 @@ def arrays_of(graph):
     return [rng.standard_normal(v.spec.shape) for v in graph.inputs]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("gradients", [False, True])
 @pytest.mark.parametrize("form", FORMS)
 def test_the_same_numbers(form, gradients):

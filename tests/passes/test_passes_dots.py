@@ -160,7 +160,7 @@ def test_a_function_of_each_of_many_rows_is_computed_for_all_of_them() -> None:
     ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", [tj.float32, tj.float64], ids=str)
 @pytest.mark.parametrize(
     ("left", "right"),

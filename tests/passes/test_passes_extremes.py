@@ -92,7 +92,7 @@ def turned(x: Any, dim: int, keepdim: bool) -> Any:
     return both(x.transpose(0, -1) + 1, dim, keepdim)
 
 
-@pytest.mark.sampled(36)
+@pytest.mark.sampled(72)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("function", [both, positions, gathered, elsewhere, turned])
 @settings(deadline=None, max_examples=10)
@@ -136,7 +136,7 @@ def test_values_and_positions_are_one_kernel(dtype: Any, dim: int) -> None:
     assert len(compiled.kernels) == 1
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("dtype", [tj.float32, tj.float64, tj.bfloat16], ids=str)
 @pytest.mark.parametrize("dim", [0, 1])
 def test_gradients_go_to_the_first_of_equal_ones(dtype: Any, dim: int) -> None:

@@ -68,7 +68,7 @@ def recurrent(x: Any, w: Any) -> Any:
     return h
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("dtype", [tj.bfloat16, tj.float16], ids=str)
 @pytest.mark.parametrize("function", [projected, attended, convolved, recurrent])
 def test_compiled_is_eager(function: Any, dtype: tj.dtype) -> None:

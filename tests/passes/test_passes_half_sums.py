@@ -45,7 +45,7 @@ def embedded(x: Any, i: Any, y: Any) -> Any:
     return (tj.nn.functional.embedding(i, x) * y).sum()
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("dtype", [tj.float16, tj.bfloat16], ids=str)
 @pytest.mark.parametrize("function", [added, gathered, put, embedded])
 @settings(deadline=None, max_examples=12)

@@ -30,6 +30,7 @@ def loops(graph: Graph) -> list[Graph]:
     return [body_of(v) for v in graph.values if is_loop(v)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_every_pass_settles(name: str, step):

@@ -69,7 +69,7 @@ def test_one_window_is_a_product_whatever_the_stride(size: Any, kernel: Any, str
     assert not [step for step in steps if isinstance(step, TapStep)]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("dtype", [tj.float64, tj.bfloat16], ids=str)
 @pytest.mark.parametrize(
     ("size", "kernel"),
@@ -131,6 +131,7 @@ def shown(x: Any) -> Any:
     return x.unfold(-1, 4, 2), x * 2
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("function", [frames, columns, twice, shown])
 @pytest.mark.parametrize("shape", [(2, 3, 11, 12), (1, 1, 9, 9)], ids=str)
 def test_windows_are_read_where_they_lie(function: Any, shape: Any) -> None:

@@ -100,7 +100,7 @@ def layouts(draw):
     return windows, size
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", sorted(ALL_RULES))
 @settings(max_examples=12, deadline=None)
 @given(
@@ -116,7 +116,7 @@ LARGE = Windows((5, 7), (5, 7), ((0, 0), (0, 0)), (1, 1))
 WIDE = Windows((6, 6), (1, 2), ((2, 2), (3, 3)), (1, 1))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", sorted(ALL_RULES))
 @pytest.mark.parametrize(
     ("windows", "size"), [(SOLID, (5, 3, 8)), (LARGE, (10, 15)), (WIDE, (9, 20))]
@@ -178,7 +178,7 @@ def test_positions_are_found_in_kernels():
     assert not any(isinstance(i, HostCall) for p in programs for i in p.plan.items)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("special", [False, True])
 @pytest.mark.parametrize("name", ["max_windows", "argmax_windows", "put_windows"])
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -40,7 +40,7 @@ def eager_and_by_kernel(
     return found
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 def test_kernels_draw_the_same_bits(

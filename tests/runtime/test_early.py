@@ -119,7 +119,7 @@ def test_helpers_of_a_program_load_nothing(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "False\n"), done.stderr
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 @pytest.mark.parametrize("pause", [0.0, 0.03, 0.06, 0.1])
 def test_a_fork_in_between(tmp_path: Path, pause: float) -> None:
@@ -130,7 +130,7 @@ def test_a_fork_in_between(tmp_path: Path, pause: float) -> None:
         assert printed(FORKED.format(pause=pause), PYTHONWARNINGS="error", **store) == "True 0\n"
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("seed", range(6))
 def test_modules_imported_at_the_same_time(seed: int) -> None:
     script = AT_THE_SAME_TIME.format(seed=seed, names=NAMES)

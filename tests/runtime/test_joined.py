@@ -75,7 +75,7 @@ def compared(f, given, threads=2):
     return compiled, found
 
 
-@pytest.mark.sampled(36)
+@pytest.mark.sampled(72)
 @pytest.mark.parametrize("dtype", [tj.float32, tj.float64])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("following", FOLLOWING)

@@ -131,7 +131,7 @@ def counted(function: Callable[[], Any]) -> tuple[Any, int, int]:
     return found, COUNTS.plans_made - made, COUNTS.plans_read - read
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_plans_read_compute_what_plans_made_do(name: str, kept: store.KernelStore) -> None:
     first, made, read = counted(lambda: run(name))

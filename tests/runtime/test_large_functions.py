@@ -38,6 +38,7 @@ def inputs(count, dtype=np.float32, seed=0):
     return draws
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("count", [functions.LARGE - 1, functions.LARGE, functions.LARGE + 13])
@@ -71,6 +72,7 @@ def test_values_are_those_of_small_arrays(name, dtype):
     assert functions._apply("gammaln", x[: count - 1]) is None
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", [tj.float32, tj.float64, tj.float16, tj.bfloat16])
 @pytest.mark.parametrize("name", [*NAMES, *DEAR])
 def test_bits_of_compiled_code(name, dtype):

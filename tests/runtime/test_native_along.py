@@ -48,7 +48,7 @@ def _layouts(x):
     yield x[::3]
 
 
-@pytest.mark.sampled(48)
+@pytest.mark.sampled(96)
 @pytest.mark.filterwarnings("error::tracejit.errors.CompileWarning")
 @pytest.mark.parametrize(
     ("name", "dtype"),

@@ -85,7 +85,7 @@ def _results(function, dtype, compiled, complex_only=False):
         yield found, expected
 
 
-@pytest.mark.sampled(18)
+@pytest.mark.sampled(36)
 @pytest.mark.parametrize("dtype", [tj.complex64, tj.complex128], ids=str)
 @pytest.mark.parametrize("name", OPS)
 def test_every_layout_has_the_bits_of_eager_execution(name, dtype):
@@ -182,6 +182,7 @@ def shift(z):
     return z
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("function", [escapes, newton, oscillate, shift])
 @pytest.mark.parametrize("shape", [(50, 40), (7,), (1,)])
 def test_rounds_are_one_loop_without_memory_in_between(function, shape):
@@ -219,7 +220,7 @@ MATRICES = [
 ]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("dtype", [tj.complex64, tj.complex128], ids=str)
 @pytest.mark.parametrize(("left", "right"), MATRICES)
 def test_matrix_products(dtype, left, right):
@@ -288,6 +289,7 @@ MOVES = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", MOVES)
 @pytest.mark.parametrize("shape", [(9,), (9, 5)])
 def test_numbers_that_are_moved(name, shape):
@@ -335,7 +337,7 @@ def test_filters_do_not_depend_on_threads(threads):
     assert_same_bits(found.numpy(), f(x, h).numpy())
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
 @pytest.mark.parametrize(
     ("shape", "dims"),

@@ -81,7 +81,7 @@ print("as ever")
 """
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     "change",
     [

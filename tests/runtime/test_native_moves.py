@@ -154,7 +154,7 @@ def host_calls(compiled):
     return [i.op.name for p in programs for i in p.plan.items if isinstance(i, HostCall)]
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(48)
 @pytest.mark.filterwarnings("error::tracejit.errors.CompileWarning")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_are_native_and_agree_with_eager(name):
@@ -172,7 +172,7 @@ def test_programs_are_native_and_agree_with_eager(name):
     assert host_calls(compiled) == []
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     "name", sorted(set(PROGRAMS) - {"unbind", "recurrent", "growing", "gates"})
 )

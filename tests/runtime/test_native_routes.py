@@ -29,6 +29,7 @@ def equal(found: tuple[Any, Any]) -> bool:
     return bool(np.array_equal(eager.numpy(), compiled.numpy(), equal_nan=True))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shape", [(0,), (), (1,), (7,), (3, 5), (2, 0, 3)])
 @pytest.mark.parametrize("dtype", [tj.float32, tj.float64, tj.int64, tj.bool, tj.bfloat16])
 def test_any_shape_and_type(shape: tuple[int, ...], dtype: Any) -> None:

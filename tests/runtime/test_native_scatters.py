@@ -176,7 +176,7 @@ def test_the_result_does_not_depend_on_the_number_of_threads():
                 assert_same_bits(found, want)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
 def test_single_elements_are_added_in_the_order_of_positions(dtype):
     """Whatever the number of threads, and wherever positions count from."""

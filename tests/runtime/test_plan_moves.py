@@ -173,7 +173,7 @@ def test_no_ground_is_written_for_what_is_put_together_from_pieces():
     assert plan.launches == 6  # above, below, left, right, and both pieces
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("first", range(0, 60, 10))
 def test_random_moves(first):
     """Random graphs of moves and arithmetic: the rewritten and the planned graph give the same."""

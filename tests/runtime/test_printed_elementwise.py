@@ -49,7 +49,7 @@ def cases_of(name: str, dtype: Any) -> Any:
             yield from ((x, y, z), (x, -0.5, 2.0), (x, y[7], z))
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("name", sorted(PRINTED))
 def test_kernels_give_the_bits_of_numpy(name, monkeypatch):
@@ -116,6 +116,7 @@ def test_half_precision_becomes_single_by_a_kernel(monkeypatch):
     np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["floor_divide", "remainder", "fmod"])
 @pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "i4", "i8", "u2", "u4", "u8"])
 def test_divisions_of_whole_numbers_are_numpys(

@@ -81,6 +81,7 @@ SHAPES = [(1, 1, 1), (3, 8, 4), (17, 1, 33), (1, 300, 200), (400, 1, 300), (64, 
 SHAPES += [(129, 67, 255), (5, 2000, 90), (2000, 5, 90)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("m", "n", "k"), SHAPES)
 def test_products_of_every_layout(dtype, m, n, k, thread_count, rng) -> None:

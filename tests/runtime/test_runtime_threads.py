@@ -278,7 +278,7 @@ threading.Thread(target=forever, daemon=True).start()
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("text", "expected"), [("3", 3), ("1", 1), ("1000", 256), ("", None), ("many", None)]
 )

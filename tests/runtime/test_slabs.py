@@ -148,7 +148,7 @@ def shares(monkeypatch) -> list[int]:
     return found
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
 @pytest.mark.parametrize("shape", [(N,), (3, N), (N, 1), (N // 4 + 1, 4)])
 def test_compiled_calls_of_libraries_are_divided_too(monkeypatch, threads, shape, dtype) -> None:
@@ -163,6 +163,7 @@ def test_compiled_calls_of_libraries_are_divided_too(monkeypatch, threads, shape
         np.testing.assert_array_equal(ours.double().numpy(), expected.double().numpy())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", ["int64", "int32", "int8", "uint8"])
 @pytest.mark.parametrize("name", ["floor_divide", "remainder", "fmod"])
 def test_whole_numbers_are_divided_by_one_kernel(monkeypatch, name, dtype) -> None:

@@ -31,6 +31,7 @@ def text_of(source: str) -> str:
     return lowered.text
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("offset", [0, 1, 3, 16])
 @pytest.mark.parametrize("count", [0, 1, 15, 64, 255, 4096, 5000])
 def test_elements_are_the_same_wherever_they_lie(count: int, offset: int) -> None:
@@ -102,6 +103,7 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shape", [(64, 64), (37, 101), (3, 4096)])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_compute_the_same(name: str, shape: tuple[int, int], called: Any) -> None:

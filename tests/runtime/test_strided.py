@@ -199,7 +199,7 @@ BODIES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [

@@ -83,6 +83,7 @@ SHAPES = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_attention_is_one_step(shape: Any, thread_count: int, rng: np.random.Generator) -> None:
     plan = plan_of(attention_text(*shape))

@@ -98,6 +98,7 @@ def test_more_threads_than_planned_for_keep_to_the_memory(
     assert guarded.whole
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
 def test_steps_say_for_how_many_they_have_memory(
     program: Callable[..., Any], guarded: Guarded

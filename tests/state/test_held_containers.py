@@ -29,7 +29,7 @@ def shown(value: Any) -> Any:
     return [x.tolist() if isinstance(x, tj.Tensor) else x for x in values]
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("count", [5, 30, 200])
 @pytest.mark.parametrize("kind", MAKE)
 def test_averages_by_name(kind: str, count: int) -> None:

@@ -206,7 +206,7 @@ def played(name: str, kind: Any, resets: float, compiled: bool) -> tuple[list[An
     return found, f
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("resets", [1.0, 0.5, 0.0])
 @pytest.mark.parametrize("kind", [Plain, Module])
 @pytest.mark.parametrize("name", CASES)

@@ -152,7 +152,7 @@ MODELS = [
 ]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("verify", [False, True])
 def test_calls_leave_the_state_of_eager_ones(kind: type[Model], verify: bool) -> None:
@@ -166,7 +166,7 @@ def test_calls_leave_the_state_of_eager_ones(kind: type[Model], verify: bool) ->
     assert compiled.stats.compiled_calls >= 3
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("kind", MODELS)
 def test_training_steps(kind: type[Model]) -> None:
     eager, other = pair(kind)

@@ -112,7 +112,7 @@ def test_an_argument_that_is_gone() -> None:
     assert compiled(x()).tolist() == x().tolist()
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("size", [None, 1, 128])
 @pytest.mark.parametrize("step", [3, 4, 5])
 def test_a_cache_that_is_emptied(size, step) -> None:

@@ -98,7 +98,7 @@ def run(stage: Stage, change: Callable[[Any], Any], as_module: bool) -> None:
         Net.mix = kept  # type: ignore[method-assign]
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize("as_module", [False, True])
 @pytest.mark.parametrize("name", CHANGES)
 def test_module_changed(name: str, as_module: bool) -> None:

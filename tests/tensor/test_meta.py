@@ -31,6 +31,7 @@ def meta(*shape: int, **options: Any) -> Any:
     return tj.empty(*shape, device="meta", **options)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("op", all_ops(), ids=lambda op: op.name)
 def test_every_op_tells_what_it_would_give(op: Any) -> None:
     if op.name == "to_device":

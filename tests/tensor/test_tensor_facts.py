@@ -91,12 +91,14 @@ def test_facts_of_globals(fact: str) -> None:
     scenario("global", fact)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("fact", ["requires_grad", "shape", "zeros_like"])
 @pytest.mark.parametrize("place", PLACES)
 def test_facts_wherever_the_tensor_is_held(place: str, fact: str) -> None:
     scenario(place, fact)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("fact", FACTS)
 def test_facts_of_arguments_in_containers_and_objects(fact: str) -> None:
     read, change = FACTS[fact]

@@ -37,6 +37,7 @@ def outcome(function, *args):
         return type(error), str(error).splitlines()[0]  # the user's line follows
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("index", INDICES, ids=repr)
 def test_parts_are_the_views_that_the_function_makes(index):
     x = tj.arange(24.0).reshape(4, 6).clone()
@@ -52,7 +53,7 @@ def test_parts_are_the_views_that_the_function_makes(index):
     assert not quick.numel() or quick.data_ptr() == slow.data_ptr()
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("index", INDICES, ids=repr)
 @pytest.mark.parametrize(
     "value", [3, 2.5, True, float("nan"), 1e300, "like", "scalar", "rows", "double"], ids=repr

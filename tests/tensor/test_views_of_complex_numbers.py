@@ -56,6 +56,7 @@ def test_writes_reach_the_base(name: str, step: int) -> None:
     assert z._version == other._version == base._version > version
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", [name for name in WRITES if name != "out"])
 def test_compiled_writes(name: str) -> None:
     def inside(z):
