@@ -14,8 +14,8 @@ __all__ = ["IN_TURN", "CarriedLanes", "is_sum"]
 #: Lanes of a sum that are added one after the other where they are all there is.
 IN_TURN = 8
 _SUMS = ("fadd", "fmul")
-#: How the bits of lanes that hold truth values answer for all of them.
-_ALL_BITS = {"or": "ne {}, 0", "and": "eq {}, -1"}
+#: How the bits of lanes that hold truth values answer for all of them: what they are compared with.
+_ALL_BITS = {"or": ("ne", 0), "and": ("eq", -1)}
 
 
 class CarriedLanes(VectorPrinter):
@@ -134,9 +134,8 @@ class CarriedLanes(VectorPrinter):
         type_ = carried.fold.type
         if type_ == "i1" and carried.fold.opcode in _ALL_BITS:
             bits = self.emit(lines, f"bitcast <{lanes} x i1> {ref} to i{lanes}")
-            return self.emit(
-                lines, f"icmp {_ALL_BITS[carried.fold.opcode].format(f'i{lanes} {bits}')}"
-            )
+            relation, number = _ALL_BITS[carried.fold.opcode]
+            return self.emit(lines, f"icmp {relation} i{lanes} {bits}, {number}")
         while lanes > max(until, 2):
             vector, half = f"<{lanes} x {type_}>", lanes // 2
             low, high = (

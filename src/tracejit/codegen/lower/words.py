@@ -15,7 +15,14 @@ if TYPE_CHECKING:
 
 __all__ = ["read_first", "write_first"]
 
-_READ = """define internal i64 @tj.first.read(ptr %p, i64 %n) noinline nounwind {
+#: Up to three bytes are the first, the middle and the last one: where these lie, and their places in a word.
+_FEW = """  %middle = lshr i64 %n, 1
+  %end = sub i64 %n, 1
+  %middle.at = getelementptr i8, ptr %p, i64 %middle
+  %end.at = getelementptr i8, ptr %p, i64 %end
+  %b.bits = mul i64 %middle, 8
+  %c.bits = mul i64 %end, 8"""
+_READ = f"""define internal i64 @tj.first.read(ptr %p, i64 %n) noinline nounwind {{
   %all = icmp sge i64 %n, 8
   br i1 %all, label %word, label %part
 word:
@@ -39,18 +46,13 @@ few:
   %any = icmp sgt i64 %n, 0
   br i1 %any, label %bytes, label %none
 bytes:
-  %middle = lshr i64 %n, 1
-  %end = sub i64 %n, 1
-  %middle.at = getelementptr i8, ptr %p, i64 %middle
-  %end.at = getelementptr i8, ptr %p, i64 %end
+{_FEW}
   %a = load i8, ptr %p
   %b = load i8, ptr %middle.at
   %c = load i8, ptr %end.at
   %a.word = zext i8 %a to i64
   %b.word = zext i8 %b to i64
   %c.word = zext i8 %c to i64
-  %b.bits = mul i64 %middle, 8
-  %c.bits = mul i64 %end, 8
   %b.moved = shl i64 %b.word, %b.bits
   %c.moved = shl i64 %c.word, %c.bits
   %ab = or i64 %a.word, %b.moved
@@ -58,9 +60,9 @@ bytes:
   ret i64 %abc
 none:
   ret i64 0
-}"""
+}}"""
 
-_WRITE = """define internal void @tj.first.write(ptr %p, i64 %n, i64 %word) noinline nounwind {
+_WRITE = f"""define internal void @tj.first.write(ptr %p, i64 %n, i64 %word) noinline nounwind {{
   %all = icmp sge i64 %n, 8
   br i1 %all, label %whole, label %part
 whole:
@@ -83,12 +85,7 @@ few:
   %any = icmp sgt i64 %n, 0
   br i1 %any, label %bytes, label %none
 bytes:
-  %middle = lshr i64 %n, 1
-  %end = sub i64 %n, 1
-  %middle.at = getelementptr i8, ptr %p, i64 %middle
-  %end.at = getelementptr i8, ptr %p, i64 %end
-  %b.bits = mul i64 %middle, 8
-  %c.bits = mul i64 %end, 8
+{_FEW}
   %b.moved = lshr i64 %word, %b.bits
   %c.moved = lshr i64 %word, %c.bits
   %a = trunc i64 %word to i8
@@ -100,16 +97,15 @@ bytes:
   ret void
 none:
   ret void
-}"""
+}}"""
 
 
 def _bytes_there(rounds: Rounds, type_: str) -> str:
     """How many bytes of a vector of that type hold elements."""
-    emit, lines, lanes = rounds.printer.emit, rounds.lines, rounds.lanes
-    narrow = "i32" if lanes <= 16 else "i16"
-    wide = emit(lines, f"zext {narrow} {rounds.left} to i64")
+    emit, lines = rounds.printer.emit, rounds.lines
+    wide = emit(lines, f"zext i32 {rounds.left} to i64")  # there are at most eight lanes
     rounds.printer.target.declare("declare i64 @llvm.smin.i64(i64, i64)")
-    count = emit(lines, f"call i64 @llvm.smin.i64(i64 {wide}, i64 {lanes})")
+    count = emit(lines, f"call i64 @llvm.smin.i64(i64 {wide}, i64 {rounds.lanes})")
     return emit(lines, f"mul i64 {count}, {BITS[type_] // 8}")
 
 

@@ -39,12 +39,12 @@ def has_outputs(
     taps = 1
     for distances in given["distances"]:
         taps *= len(distances)
-    apart = any(s != 1 for s in (*given["stride"], *given["spread"]))
+    is_spread = any(s != 1 for s in given["spread"])
+    apart = is_spread or any(s != 1 for s in given["stride"])
     if taps == 1 or not (apart or given["around"]):
         return False
     if not (apart or at_most(LEAST_SUMMED, channels * taps)):
         return False
-    is_spread = any(s != 1 for s in given["spread"])
     if not (has_long_blocks(machine) or is_spread or at_most(channels * taps, MOST_SUMMED)):
         return False
     is_long = not at_most(given["counts"][-1], SHORT_LINE)

@@ -20,14 +20,13 @@ from ..numbers.plain_parts import plain_parts
 from ..numbers.texts import pieces_of, text_of
 from ..signature import flatten
 from ..state.checks import Item
+from ..state.functions import STREAMS
 from ..state.state import StateGuard
 from ..state.values import MISSING
 from .sent_logs import MUTED, Changing, as_it_is, as_plain, is_same, state_of
 
 _write: Callable[..., None] = builtins.print
 _NAME = "print"
-#: How the streams are called that may be printed to.
-_STREAMS = ("stdout", "stderr")
 
 
 class Printed:
@@ -136,8 +135,8 @@ def _noted(recorder: Any, values: Sequence[Any], named: Mapping[str, Any]) -> Pr
 def _stream_of(file: Any) -> str | None:
     """By which name of ``sys`` later calls find what is printed to."""
     if file is None:
-        return _STREAMS[0]
-    return next((name for name in _STREAMS if file is getattr(sys, name)), None)
+        return STREAMS[0]
+    return next((name for name in STREAMS if file is getattr(sys, name)), None)
 
 
 def _entry(recorder: Any, value: Any) -> tuple[bool, Any]:

@@ -23,12 +23,12 @@ _SHOWING = (*_SHOWN, "signature", "getfullargspec", "getcallargs", "getsource")
 
 
 #: Streams by their names in ``sys``.
-_STREAMS = ("stderr", "stdout")
+STREAMS = ("stdout", "stderr")
 
 
 def _is_stream(namespace: dict[str, Any], key: str) -> bool:
     """Is this a stream of the interpreter's, to which something may be printed? Calls of its methods are noticed."""
-    return key in _STREAMS and namespace is vars(sys) and type(namespace[key]).__module__ == "_io"
+    return key in STREAMS and namespace is vars(sys) and type(namespace[key]).__module__ == "_io"
 
 
 class FunctionWalk:
