@@ -90,6 +90,10 @@ def check(function, m, n, k, dtype, turned_a, turned_b, rng):
 SIZES = (
     *((1, 1, 1), (3, 5, 7), (8, 48, 16), (9, 49, 17), (64, 10, 300), (17, 33, TERMS + 1)),
     *((100, 100, 2 * TERMS + 3), (40, 1, 5), (1, 70, 40), (65, 400, 130), (130, 24, 1)),
+    *(
+        (20, 1300, TERMS + 8),
+        (130, 330, TERMS + 8),
+    ),  # strips that are copied: one at a time, several
 )
 
 

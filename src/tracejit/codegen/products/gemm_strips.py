@@ -8,7 +8,9 @@ from .vector_kind import Kind, inner
 __all__ = ["BLOCKS", "block_function", "strip_function", "strip_functions", "turned"]
 
 #: Blocks of rows of a turned left operand that are laid out at a time.
-BLOCKS = 8
+BLOCKS = 16
+#: So many terms before they are copied, those of a strip are asked for.
+_AHEAD = 16
 
 
 def strip_functions(kind: Kind, column: Kind) -> list[str]:
@@ -56,7 +58,21 @@ def block_function(kind: Kind) -> FunctionText:
 def _copied(kind: Kind) -> str:
     """A strip of a right operand whose rows are terms: ``vectors`` vectors of each, zeros beyond ``columns``."""
     f, pitch = strip_function(kind, "copied")
-    with f.loop(0, "%vectors") as v:
+    widest = kind.machine.vectors
+    whole = f.compare("eq", "%vectors", widest)
+    last = kind.first_mask(f, f.difference("%columns", (widest - 1) * kind.lanes))
+    ahead = f.product("%ldb", _AHEAD)
+    with f.loop(0, f.make(f"select i1 {whole}, i64 %terms, i64 0")) as t:
+        source = f.at("%b", f.product(t, "%ldb"), "i8")
+        target = f.at("%to", f.product(t, widest * kind.machine.vector), "i8")
+        for place in kind.vectors_at(f, f.at(source, ahead, "i8"), widest):
+            kind.prefetch(f, place)
+        places = kind.vectors_at(f, source, widest)
+        found = [kind.load(f, place) for place in places[:-1]]
+        found.append(kind.masked_load(f, places[-1], last))
+        for value, place in zip(found, kind.vectors_at(f, target, widest), strict=True):
+            kind.store(f, value, place)
+    with f.loop(0, f.make(f"select i1 {whole}, i64 0, i64 %vectors")) as v:
         mask = kind.first_mask(f, f.difference("%columns", f.product(v, kind.lanes)))
         at = f.product(v, kind.machine.vector)
         source, target = f.at("%b", at, "i8"), f.at("%to", at, "i8")

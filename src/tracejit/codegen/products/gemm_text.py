@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ..ir_text import FunctionText
+from ..ir_text import FunctionText, Variable
 from .gemm_pairs import Pairs, pair_declarations, pair_functions
 from .gemm_strips import BLOCKS, strip_functions
 from .vector_kind import Kind, declarations, inner
@@ -27,8 +27,14 @@ __all__ = ["TERMS", "gemm_text"]
 TERMS = 512
 #: Bytes of strips that are used at a time: half of a small second-level cache.
 STRIPS_BYTES = 1 << 19
-#: With this many blocks of rows or fewer, strips are not worth a copy; nor where their terms lie within so many bytes.
-_FEW_BLOCKS, _NEAR_BYTES = 2, 1 << 15
+#: With so many blocks of rows or fewer, strips are not worth a copy where their terms lie within so many bytes.
+_UNCOPIED = ((2, 1 << 62), (16, 5 << 18), (1 << 40, 1 << 18))
+#: The same for operands whose rows are no multiple of so many bytes apart: those that are share few sets of a cache.
+_APART, _UNCOPIED_APART = 1 << 10, (8, 7 << 18)
+#: Terms of a turned left operand that lie within so many bytes are read where they lie if strips are.
+_NEAR_ROWS = 1 << 17
+#: So many terms before they are needed, those of a strip are asked for: one that is not copied jumps through memory.
+_AHEAD = 8
 
 
 def gemm_text(dtype: str, machine: Machine) -> str:
@@ -63,7 +69,8 @@ def _module(kind: Kind, laying_out: list[str], more: str) -> str:
 _DECLARATIONS = """declare i64 @llvm.smax.i64(i64, i64)
 declare noalias ptr @malloc(i64)
 declare void @free(ptr)
-declare void @abort() noreturn"""
+declare void @abort() noreturn
+declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"""
 
 
 def _block(kind: Kind, vectors: int) -> str:
@@ -71,49 +78,72 @@ def _block(kind: Kind, vectors: int) -> str:
 
     for (t = 0; t < terms; t++) for rows i, vectors v: sum[i][v] += a[i * row + t * step] * b[t * pitch][v];
     c[i * ldc][v] = sum[i][v], added to what stands there where ``more`` says so; ``last`` masks the last vector.
+    With each term a line is asked for that a later block needs: the first at ``later``, the others ``apart``.
     Of a dtype whose elements are pairs of terms, t counts pairs.
     """
     f = inner(
         kind,
         f"internal void @block.{vectors}(ptr noalias %a, i64 %row, i64 %step, i64 %rows,"
-        " ptr noalias %b, i64 %pitch, i64 %last, i64 %terms, ptr noalias %c, i64 %ldc, i1 %more)",
+        " ptr noalias %b, i64 %pitch, i64 %last, i64 %terms, ptr noalias %c, i64 %ldc, i1 %more,"
+        " ptr %later, i64 %apart)",
     )
     last = kind.as_mask(f, "%last")
     bottom = f.difference("%rows", 1)
     lines = [
         f.at("%a", f.product("%row", f.least(i, bottom)), "i8") for i in range(kind.machine.rows)
     ]
-    zero = "zeroinitializer"
-    sums = [[f.variable(kind.vector, zero) for _ in range(vectors)] for _ in lines]
+    sums = [[f.variable(kind.vector, "zeroinitializer") for _ in range(vectors)] for _ in lines]
 
-    def add(t: str, number_at: Callable[[FunctionText, str], str]) -> None:
-        right = kind.vectors_at(f, f.at("%b", f.product(t, "%pitch"), "i8"), vectors)
-        factors = [kind.load(f, place) for place in right[:-1]]
+    ahead = f.product("%pitch", _AHEAD)
+    strip, at, after = f.variable("ptr", "%b"), f.variable("i64", 0), f.variable("ptr", "%later")
+
+    def add(number_at: Callable[[FunctionText, str], str]) -> None:
+        place, now = strip.get(), at.get()
+        right = kind.vectors_at(f, place, vectors)
+        factors = [kind.load(f, vector) for vector in right[:-1]]
         factors.append(kind.masked_load(f, right[-1], last))
-        at = f.product(t, "%step")
+        for line in kind.vectors_at(f, f.at(place, ahead, "i8"), vectors):
+            kind.prefetch(f, line)
         for line, row in zip(lines, sums, strict=True):
-            number = number_at(f, f.at(line, at, "i8"))
+            number = number_at(f, f.at(line, now, "i8"))
             for total, factor in zip(row, factors, strict=True):
                 total.set(kind.multiply_add(f, number, factor, total.get()))
+        strip.set(f.at(place, "%pitch", "i8"))
+        at.set(f.sum(now, "%step"))
+        if vectors == kind.machine.vectors:  # narrower blocks have no time for it
+            kind.prefetch(f, after.get(), level=2)
+            after.set(f.at(after.get(), "%apart", "i8"))
 
     whole, odd = ("%terms", None) if kind.together == 1 else f.divided("%terms", kind.together)
-    with f.loop(0, whole) as t:
-        add(t, kind.number)
+    with f.loop(0, whole):
+        add(kind.number)
     if isinstance(kind, Pairs) and odd is not None:
         with f.when(f.compare("ne", odd, 0)):
-            add(whole, kind.single)
-    every = f.make(f"bitcast i{kind.lanes} -1 to {kind.mask}")
-    masks = [every] * (vectors - 1) + [last]
-    read = [f.make(f"select i1 %more, {kind.mask} {mask}, {kind.mask} {zero}") for mask in masks]
-    for i, row in enumerate(sums):
-        with f.when(f.compare("slt", i, "%rows")):
-            places = kind.vectors_at(f, f.at("%c", f.product("%ldc", i), "i8"), vectors)
-            for total, place, mask, old in zip(row, places, masks, read, strict=True):
-                before = kind.masked_load(f, place, old)
-                added = f.make(f"fadd {kind.vector} {before}, {total.get()}")
-                kind.masked_store(f, added, place, mask)
+            add(kind.single)
+    for begun in (True, False):
+        with f.when("%more" if begun else f.make("xor i1 %more, true")):
+            _write(f, kind, sums, last, begun)
     f.add("ret void")
     return f.finish()
+
+
+def _write(f: FunctionText, kind: Kind, sums: list[list[Variable]], last: str, begun: bool) -> None:
+    """Sums to memory, added to what stands there where they are ``begun``; ``last`` masks the last vector of rows."""
+    line = f.variable("ptr", "%c")
+    for i, row in enumerate(sums):
+        with f.when(f.compare("slt", i, "%rows")):
+            now = line.get()
+            places = kind.vectors_at(f, now, len(row))
+            values = [total.get() for total in row]
+            if begun:
+                before = [kind.load(f, place) for place in places[:-1]]
+                before.append(kind.masked_load(f, places[-1], last))
+                pairs = zip(before, values, strict=True)
+                values = [f.make(f"fadd {kind.vector} {old}, {new}") for old, new in pairs]
+            for value, place in zip(values[:-1], places[:-1], strict=True):
+                kind.store(f, value, place)
+            kind.masked_store(f, values[-1], places[-1], last)
+            line.set(f.at(now, "%ldc", "i8"))
 
 
 class _Strips(NamedTuple):
@@ -179,24 +209,39 @@ class _Product:
         count = f.quotient_up(self.k, kind.together)
         elements = f.quotient_up(count, f.quotient_up(count, TERMS))
         self.terms = f.product(elements, kind.together)
-        few = f.compare("sle", self.m, _FEW_BLOCKS * kind.machine.rows)
-        near = f.compare("sle", f.product(self.terms, self.ldb), _NEAR_BYTES)
-        uncopied = f.make(f"or i1 {few}, {near}")
         #: Are strips read where they lie?
-        self.direct = (
-            f.make(f"and i1 {uncopied}, {self.other(self.turned_b)}")
-            if kind.together == 1
-            else "false"
-        )
+        self.direct = self.uncopied() if kind.together == 1 else "false"
         self.room = f.product(elements, kind.strip_bytes)
         fitting = f.most(1, f.divided(STRIPS_BYTES, self.room)[0])
-        self.at_once = self.either(self.direct, 1, f.least(fitting, self.strips.number))
+        copied = f.least(fitting, self.strips.number)
+        #: Do all rows meet one strip before the next is laid out?
+        self.low = f.compare("sle", self.m, BLOCKS * kind.machine.rows)
+        self.at_once = self.either(
+            self.direct, self.strips.number, self.either(self.low, 1, copied)
+        )
         #: Are blocks of rows laid out? Numbers only where several strips meet them.
-        several = f.compare("sgt", self.at_once, 1) if kind.together == 1 else "true"
-        self.moved = f.make(f"and i1 {turned_a}, {several}")
+        several = f.compare("sgt", self.strips.number, 1) if kind.together == 1 else "true"
+        far = f.compare("sgt", f.product(self.terms, self.lda), _NEAR_ROWS)
+        worth = f.make(f"or i1 {self.other(self.direct)}, {far}")
+        self.moved = f.make(f"and i1 {f.make(f'and i1 {turned_a}, {several}')}, {worth}")
         self.height = kind.machine.rows * kind.nbytes
         # One line more, so that the blocks' numbers for one term are not all in one set of the cache.
         self.block_room = f.sum(f.product(elements, self.height), 128)
+
+    def uncopied(self) -> str:
+        """Is a copy of the right operand not worth while?"""
+        f = self.f
+        span = f.product(self.terms, self.ldb)
+
+        def near(blocks: int, nbytes: int) -> str:
+            few = f.compare("sle", self.m, blocks * self.kind.machine.rows)
+            return f.make(f"and i1 {few}, {f.compare('sle', span, nbytes)}")
+
+        apart = f.compare("ne", f.make(f"and i64 {self.ldb}, {_APART - 1}"), 0)
+        found = f.make(f"and i1 {apart}, {near(*_UNCOPIED_APART)}")
+        for limits in _UNCOPIED:
+            found = f.make(f"or i1 {found}, {near(*limits)}")
+        return f.make(f"and i1 {found}, {self.other(self.turned_b)}")
 
     def either(self, condition: str, a: str | int, b: str | int) -> str:
         """One of two words."""
@@ -228,7 +273,8 @@ class _Product:
             with f.loop(0, self.m, BLOCKS * kind.machine.rows) as i0:
                 rows = f.least(BLOCKS * kind.machine.rows, f.difference(self.m, i0))
                 top = f.at(left, f.product(i0, self.row), "i8")
-                with f.when(self.moved):
+                again = f.make(f"and i1 {self.low}, {f.compare('sgt', s0, 0)}")
+                with f.when(f.make(f"and i1 {self.moved}, {self.other(again)}")):
                     f.add(
                         f"call void @columns(ptr {blocks}, ptr {top}, i64 {self.lda}, i64 {now},"
                         f" i64 {rows}, i64 {self.block_room})"
@@ -236,7 +282,8 @@ class _Product:
                 with f.loop(0, rows, kind.machine.rows) as i, f.loop(s0, s1) as s:
                     laid = f.at(strips, f.product(f.difference(s, s0), self.room), "i8")
                     block = f"{self.block(i, blocks, top)}, i64 {self.rows_at(i, rows)}"
-                    self.call_block(block, s, laid, right, now, f.sum(i0, i), t)
+                    later = self.later(f.sum(i0, i), s, right)
+                    self.call_block(block, s, laid, right, now, f.sum(i0, i), t, later)
         for place in (of_strips, of_blocks):
             f.add(f"call void @free(ptr {place})")
         f.add("ret void")
@@ -283,8 +330,27 @@ class _Product:
         row = self.either(self.moved, self.kind.nbytes, self.row)
         return f"ptr {place}, i64 {row}, i64 {self.either(self.moved, self.height, self.step)}"
 
+    def later(self, i: str, s: str, right: str) -> str:
+        """What the block that begins with row ``i`` asks for, a line with each term.
+
+        The last blocks that meet a strip ask for the one that is laid out in its place. Where nothing is to come,
+        the line is one that is there.
+        """
+        f, kind = self.f, self.kind
+        after = f.sum(s, self.at_once)
+        left = f.divided(f.difference(f.difference(self.m, 1), i), kind.machine.rows)[0]
+        asks = [f.compare("slt", after, self.strips.number), self.other(self.turned_b)]
+        asks += [f.compare("sle", left, kind.machine.vectors), self.other(self.direct)]
+        asked = "true"
+        for condition in asks:
+            asked = f.make(f"and i1 {asked}, {condition}")
+        column = f.product(self.strips.at(after)[0], kind.given)
+        place = f.at(right, f.sum(column, f.product(left, 64)), "i8")
+        line = f.make(f"select i1 {asked}, ptr {place}, ptr {right}")
+        return f"ptr {line}, i64 {self.either(asked, self.ldb, 0)}"
+
     def call_block(
-        self, block: str, s: str, laid: str, right: str, now: str, i: str, t: str
+        self, block: str, s: str, laid: str, right: str, now: str, i: str, t: str, later: str
     ) -> None:
         """A block of rows meets a strip: results from row ``i`` on, from term ``t`` on."""
         f, kind = self.f, self.kind
@@ -295,7 +361,8 @@ class _Product:
         place = f.sum(f.product(i, self.ldc), f.product(column, kind.nbytes))
         given = (
             f"{block}, ptr {strip}, i64 {pitch}, i64 {self.strips.last(column, vectors)}, i64 {now},"
-            f" ptr {f.at('%c', place, 'i8')}, i64 {self.ldc}, i1 {f.compare('sgt', t, 0)}"
+            f" ptr {f.at('%c', place, 'i8')}, i64 {self.ldc}, i1 {f.compare('sgt', t, 0)},"
+            f" {later}"
         )
         for wide in range(1, kind.machine.vectors + 1):
             with f.when(f.compare("eq", vectors, wide)):

@@ -57,6 +57,10 @@ class Kind:
         """A vector of memory."""
         return f.make(f"load {self.vector}, ptr {pointer}, align {self.nbytes}")
 
+    def prefetch(self, f: FunctionText, pointer: str, level: int = 1) -> None:
+        """Ask for a line of memory that will be read, into the cache of a level; any address will do."""
+        f.add(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 {4 - level}, i32 1)")
+
     def call_block(self, f: FunctionText, rows: int, vectors: str, given: str) -> None:
         """Call the block of these rows that has as many vectors as ``vectors`` says."""
         for number in range(1, self.machine.vectors + 1):
