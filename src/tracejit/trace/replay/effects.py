@@ -178,7 +178,7 @@ class EffectsWriter(_ReplayWriter):
             if recipe.inference:
                 self.add(f"{name}._inference = True")
             if recipe.is_made:
-                self.add(f"y{i} = show({self.bind(f'r{i}', recipe)}, {name})")
+                self.add(f"y{i} = {self.bind(f'show{i}', ending.shows[i])}({name})")
                 name = f"y{i}"
             if recipe.spent is not None:
                 parts = [

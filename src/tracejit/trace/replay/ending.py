@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
 from copy import copy
+from functools import partial
 from typing import Any
 
 from ...autograd.late import end_of
@@ -23,6 +24,7 @@ from ..recording.inputs import Source
 from ..recording.recording import OutputRecipe, read_in, writes_once_moved
 from ..recording.spent import Spent, SpentBackward
 from ..tree.tree import Leaf
+from .seen import SeenAgain
 
 Environment = list[Any]
 
@@ -62,6 +64,7 @@ class Ending:
         tracked = effects.tracked if effects is not None else frozenset()
         self.name = name
         self.recipes = found.outputs
+        self.shows = [shower(r) for r in found.outputs]
         self.shown = [positions[r.value] for r in found.outputs]
         self.writes = [(positions[old], positions[new], count) for old, new, count in found.writes]
         self.tracked = [positions[old] for old, *_ in found.writes if old in tracked]
@@ -95,6 +98,7 @@ class Ending:
             return self
         other = copy(self)
         other.recipes = recipes
+        other.shows = [shower(r) for r in recipes]
         return other
 
     def spent_edges(
@@ -181,14 +185,16 @@ class Ending:
     def outputs(self, environment: Environment) -> list[Tensor]:
         """The output tensors; one that was returned twice is one."""
         made: dict[int, Tensor] = {}
-        for recipe, position, edges in zip(self.recipes, self.shown, self.edges, strict=True):
+        for recipe, show, position, edges in zip(
+            self.recipes, self.shows, self.shown, self.edges, strict=True
+        ):
             if recipe.number in made:
                 continue
             tensor = environment[position]
             if recipe.inference:
                 tensor._inference = True
             if recipe.is_made:
-                tensor = show(recipe, tensor)
+                tensor = show(tensor)
             if recipe.spent is not None:
                 ends = [end_of(environment[e]) if isinstance(e, int) else e for e in edges]
                 self.spend(recipe.spent, tensor, ends)
@@ -220,13 +226,18 @@ def stop(leaf: Tensor) -> None:
     leaf._rebound()
 
 
-def show(recipe: OutputRecipe, tensor: Tensor) -> Tensor:
-    """An output from the tensor that holds it."""
-    if recipe.untracked:
-        tensor = _untracked(recipe, tensor)
-    else:
-        for op, attributes in recipe.steps:
-            tensor = op(tensor, **attributes) if op.name != "detach_copy" else tensor.detach()
+def shower(recipe: OutputRecipe) -> Callable[[Tensor], Tensor]:
+    """What makes an output from the tensor that holds it."""
+    seen = SeenAgain(recipe.steps)
+    marked = recipe.stale or recipe.own or recipe.untracked
+    given = (recipe.piece, recipe.apart, recipe.leaf)
+    if marked or any(x is not None for x in given):
+        return partial(_show, recipe, seen)
+    return seen.show
+
+
+def _show(recipe: OutputRecipe, seen: SeenAgain, tensor: Tensor) -> Tensor:
+    tensor = _untracked(recipe, tensor) if recipe.untracked else seen.show(tensor)
     if recipe.piece is not None:
         tensor._piece = recipe.piece
     if recipe.stale:

@@ -24,7 +24,7 @@ from ..tree.segments import Runner, wrap_result
 from ..tree.tree import Leaf, needs_of_leaf, outcome_of
 from ..tree.walk import FAILURES, Refused, UnseenSegment
 from .checks import generate
-from .ending import Parted, show
+from .ending import Parted, shower
 from .fetching import asked_first, asked_next, together
 from .numbers import NumberLines, conditions_on_item
 
@@ -79,7 +79,6 @@ class _ReplayWriter(NumberLines):
             "modes": MODES,
             "end_of": end_of,
             "result_of": result_of,
-            "show": show,
             "wrap_result": wrap_result,
             "outcome_of": outcome_of,
             "outcome_key": outcome_key,
@@ -310,8 +309,8 @@ class _ReplayWriter(NumberLines):
             if recipe.inference:
                 self.add(f"{made[recipe.number]}._inference = True")
             if recipe.is_made:
-                bound = self.bind(f"r{i}", recipe)
-                self.add(f"y{i} = show({bound}, {made[recipe.number]})")
+                show = self.bind(f"show{i}", shower(recipe))
+                self.add(f"y{i} = {show}({made[recipe.number]})")
                 made[recipe.number] = f"y{i}"
         self.returned(leaf, [made[recipe.number] for recipe in leaf.recording.outputs])
 
