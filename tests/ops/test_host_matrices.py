@@ -39,6 +39,8 @@ def test_parts_make_up_the_matrix(shape: tuple[int, ...], kind: str, layout: Any
     h = layout((a @ adjoint(a) / n + np.eye(n)).astype(kind))
     a = layout(a.astype(kind))
     b = rng.standard_normal((*shape[:-1], 7)).astype(kind)
+    many = layout(rng.standard_normal((*shape[:-1], 9)).astype(kind))
+    exchanged = layout((a / n + np.roll(np.eye(n), 3, 0)).astype(kind))  # of which rows are
     close = {"rtol": 2e-3, "atol": 2e-4} if kind in "fF" else {"rtol": 1e-9, "atol": 1e-10}
     low = HOST.cholesky(h)
     q, r = HOST.qr(a[..., : n - 1]) if n > LEAST else HOST.qr(a)
@@ -48,6 +50,7 @@ def test_parts_make_up_the_matrix(shape: tuple[int, ...], kind: str, layout: Any
         (low @ adjoint(low), h),
         (HOST.inv(h) @ h, np.broadcast_to(np.eye(n), shape)),
         (h @ HOST.solve(h, b), b),
+        (exchanged @ HOST.solve(exchanged, many), many),
         (q @ r, a[..., : r.shape[-1]]),
         (adjoint(q) @ q, np.broadcast_to(np.eye(r.shape[-1]), r.shape)),
         ((u * s[..., None, :]) @ vh, a),
