@@ -11,6 +11,8 @@ from ..kernel import Function, Scratch
 MOST = 64
 #: Elements looked at together: mostly none of them is among the first.
 PIECE = 64
+#: Elements from what one worker keeps to what the next does, at least: no two write to one line of memory.
+_APART = 32
 
 
 def leading_along(writer: AlongWriter) -> Function:
@@ -25,7 +27,7 @@ def leading_along(writer: AlongWriter) -> Function:
     text.add(1, "for task in range(lo, hi):")
     text.add(2, "row = task")
     around = writer.split("row", walk.outer, 2)
-    text.add(2, f"base = worker * ({count} + 1) + 1")  # the cell before the first is looked at too
+    text.add(2, f"base = worker * ({count} + {_APART}) + 1")  # the cell before is looked at
     text.add(2, f"for i{along} in range({count}):")
     text.add(3, f"new = {element(f'i{along}')}")
     _insert(writer, f"i{along}", 3)
@@ -54,19 +56,31 @@ def _kept(writer: AlongWriter) -> str:
     """How many positions are wanted; the memory of the best so far and of where they are."""
     count = writer.value.attributes["count"]
     for name, kind in (("best", scalar.compute_dtype(writer.source)), ("places", dtypes.int64)):
-        scratch = Scratch(name, kind, count + 1, per_worker=True)
+        scratch = Scratch(name, kind, count + _APART, per_worker=True)
         writer.text.parameter(name, scalar.storage_type(kind) + "*", scratch)
     return writer.number("count", count)
 
 
 def _insert(writer: AlongWriter, last: str, indent: int) -> None:
     """Put ``new`` among the best, of which the one at ``last`` goes."""
-    text = writer.text
+    text, old = writer.text, "best[at - 1]"
+    falls = writer.value.attributes["descending"]
     text.add(indent, f"at = base + {last}")
-    text.add(indent, f"while (at > base) and {_before(writer, 'new', 'best[at - 1]')}:")
-    text.add(indent + 1, "best[at] = best[at - 1]")
-    text.add(indent + 1, "places[at] = places[at - 1]")
-    text.add(indent + 1, "at = at - 1")
+
+    def move_up(indent: int, before: str) -> None:
+        text.add(indent, f"while (at > base) and {before}:")
+        text.add(indent + 1, f"best[at] = {old}")
+        text.add(indent + 1, "places[at] = places[at - 1]")
+        text.add(indent + 1, "at = at - 1")
+
+    if not writer.source.is_floating_point:
+        move_up(indent, _before(writer, "new", old))
+    else:  # NaN is the largest: it goes before all others, or stays behind them
+        text.add(indent, "if new == new:")
+        move_up(indent + 1, f"(new > {old})" if falls else f"((new < {old}) | ({old} != {old}))")
+        if falls:
+            text.add(indent, "else:")
+            move_up(indent + 1, f"({old} == {old})")
     text.add(indent, "best[at] = new")
     text.add(indent, f"places[at] = i{writer.walk.along}")
 
