@@ -107,7 +107,8 @@ def build_nest(
         layout = layout_of(value)
         writes[value] = (axis_strides(group, group.dims[value], layout.strides), layout)
     reduced = group.reduced or frozenset()
-    runs = merge_axes(group.domain, reduced, [s for s, _ in (*reads.values(), *writes.values())])
+    lies = [s for s, _ in (*reads.values(), *writes.values())]
+    runs = merge_axes(group.domain, reduced, lies) if reduced else _loops(group.domain, lies)
     axes = tuple(_axis(group.domain, run, run[0] in reduced) for run in runs)
     last = [run[-1] for run in runs]
 
@@ -118,6 +119,18 @@ def build_nest(
     return Nest(
         axes, {v: access(e) for v, e in reads.items()}, {v: access(e) for v, e in writes.items()}
     )
+
+
+def _loops(domain: Sequence[int], strides: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Runs of axes that are walked as one.
+
+    Nothing is walked along an extent of one. Most are loops like others, which serve every size; in front of what is
+    one run it would be the loop that is shared among threads.
+    """
+    runs = merge_axes(domain, frozenset(), strides)
+    if len(runs) == 2 and all(is_one(domain[axis]) for axis in runs[0]):
+        del runs[0]
+    return runs
 
 
 def _axis(domain: Sequence[int], run: Sequence[int], reduced: bool) -> Axis:

@@ -223,7 +223,9 @@ def _fold_in_registers(writer: Writer, columns: Columns, wide: str, lanes: str) 
     text, inner, axis = writer.text, columns.inner, writer.nest.reduced[0]
     text.add(2, f"narrow = last - (last - first) % {lanes}" if columns.folds else "narrow = last")
     text.add(2, f"narrow = select({wide} - start > {WIDE}, first, narrow)")
-    expected = max(hint(columns.columns) * hint(columns.lanes), 1)
+    # However few rows there are: kernels of other sizes are the same.
+    abreast = largest(1, WIDE // largest(1, columns.columns)) if columns.folds else 1
+    expected = max(hint(columns.columns) * hint(abreast), 1)
     expected = -(-expected // REGISTER_STEP) * REGISTER_STEP
     text.add(2, f"for i{inner} in columns(start, {wide}, {expected}):")
     accumulators = {value: start(writer, value, 3) for value in columns.reductions}
