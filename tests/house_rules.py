@@ -36,7 +36,7 @@ LAYERS: dict[str, int] = {
     **dict.fromkeys(
         ("backends", "made_modules", "memory_formats", "named_dtypes", "number_limits"), 0
     ),
-    **dict.fromkeys(("absent", "accelerator", "compiler", "fx", "multiprocessing", "onnx"), 0),
+    **dict.fromkeys(("absent", "accelerator", "compiler", "multiprocessing", "onnx"), 0),
     **dict.fromkeys(("nested", "overrides", "scripting", "torch_version", "version"), 0),
     **dict.fromkeys(("lengths", "plain_number", "symbols"), 0),
     "cuda": 0,
@@ -86,6 +86,7 @@ LAYERS: dict[str, int] = {
             "distributed",
             "distributions",
             "futures",
+            "fx",
             "hub",
             "profiler",
             "quantization",

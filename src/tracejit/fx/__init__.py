@@ -5,7 +5,7 @@ a value cannot be written down like that, and is refused; :func:`tracejit.compil
 """
 
 from ..made_modules import make_module
-from . import (
+from . import (  # noqa: F401  (reached by their paths)
     codegen,
     experimental,
     graph,
@@ -21,6 +21,7 @@ from . import (
     subgraph_rewriter,
     traceback,
     tracer,
+    tracer_base,
     wrapping,
 )
 from .codegen import CodeGen
@@ -53,6 +54,7 @@ __all__ = [
     "wrap",
 ]
 
+vars(proxy).update({name: getattr(tracer_base, name) for name in tracer_base.__all__})
 make_module(
     "fx._symbolic_trace",
     parameters,

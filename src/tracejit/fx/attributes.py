@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import linecache
-import pickle
+import sys
 from typing import Any
 
 from ..nn.module import Module
@@ -122,7 +122,9 @@ def _import_line(name: str, obj: Any) -> str:
     if is_ours(obj):
         return "import tracejit"
     own = getattr(obj, "__qualname__", None) or obj.__name__
-    module = pickle.whichmodule(obj, own)
+    module = getattr(obj, "__module__", None) or next(
+        name for name, one in list(sys.modules.items()) if getattr(one, own, None) is obj
+    )
     return f"from {module} import {own} as {name}"
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .namespace import CUSTOM_BUILTINS, Namespace
 from .readable import Comments
-from .snippets import Globals, INPLACE, OPERATORS, format_target, representation
+from .snippets import INPLACE, OPERATORS, Globals, format_target, representation
 from .spelling import qualified_name
 
 if TYPE_CHECKING:
@@ -234,4 +234,3 @@ def _function_call(node: Node, kind: str, out: _Writing) -> str:
     if node.meta.get("is_wrapped", False):
         out.wrapped.setdefault(name)
     return f"{start}{name}{out.call(node.args, node.kwargs)}"
-

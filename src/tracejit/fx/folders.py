@@ -16,7 +16,15 @@ if TYPE_CHECKING:
 __all__ = ["write"]
 
 #: Layers whose ``repr`` makes one like them.
-_SHOWN = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+_SHOWN = (
+    nn.Linear,
+    nn.Conv1d,
+    nn.Conv2d,
+    nn.Conv3d,
+    nn.BatchNorm1d,
+    nn.BatchNorm2d,
+    nn.BatchNorm3d,
+)
 
 
 def _empty(tensor: Any) -> str:

@@ -6,6 +6,7 @@ import contextlib
 import copy
 import inspect
 import logging
+import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from .immutable_collections import immutable_dict
 from .lint import lint
 from .namespace import CUSTOM_BUILTINS, Namespace, snake_case
 from .node import Argument, Node, Target, map_arg
+from .node_list import InsertPoint, NodeList
 from .pytree_codegen import PyTreeCodeGen, PyTreeInfo
 from .snippets import INPLACE, OPERATORS, REFLECTABLE, format_target
 from .spelling import base_name
@@ -31,47 +33,6 @@ log = logging.getLogger(__name__)
 _Namespace, _PyTreeCodeGen, _PyTreeInfo = Namespace, PyTreeCodeGen, PyTreeInfo
 _snake_case, _format_target, _custom_builtins = snake_case, format_target, CUSTOM_BUILTINS
 magic_methods, inplace_methods, reflectable_magic_methods = OPERATORS, INPLACE, REFLECTABLE
-
-
-class _NodeList:
-    """The nodes of a graph, from the first on or from the last; nodes that are put in or taken out meanwhile count."""
-
-    def __init__(self, graph: Graph, direction: str = "_next") -> None:
-        assert direction in ("_next", "_prev"), (
-            f"direction must be '_next' or '_prev', got {direction}"
-        )
-        self.graph, self.direction = graph, direction
-
-    def __len__(self) -> int:
-        return self.graph._len
-
-    def _walk(self, direction: str) -> Iterator[Node]:
-        root = self.graph._root
-        node = getattr(root, direction)
-        while node is not root:
-            if not node._erased:
-                yield node
-            node = getattr(node, direction)
-
-    def __iter__(self) -> Iterator[Node]:
-        return self._walk(self.direction)
-
-    def __reversed__(self) -> Iterator[Node]:
-        return self._walk("_next" if self.direction == "_prev" else "_prev")
-
-
-class _InsertPoint:
-    """Where new nodes go; as a context, for as long as it lasts."""
-
-    def __init__(self, graph: Graph, insert: Callable[[Node], None]) -> None:
-        self.graph = graph
-        self.before, graph._insert = graph._insert, insert
-
-    def __enter__(self) -> None:
-        """It is in force since it was made."""
-
-    def __exit__(self, *_: object) -> None:
-        self.graph._insert = self.before
 
 
 class Graph:
@@ -118,7 +79,7 @@ class Graph:
     @property
     def nodes(self) -> Any:
         """All nodes, in order."""
-        return _NodeList(self)
+        return NodeList(self)
 
     def _moved(self, node: Node) -> None:
         """A node has another place: numbers follow when somebody asks for them, except at the end."""
@@ -191,7 +152,9 @@ class Graph:
             map_arg(to_erase._args, lambda _: None), map_arg(to_erase._kwargs, lambda _: None)
         )
 
-    def node_copy(self, node: Node, arg_transform: Callable[[Node], Argument] = lambda x: x) -> Node:
+    def node_copy(
+        self, node: Node, arg_transform: Callable[[Node], Argument] = lambda x: x
+    ) -> Node:
         """A node like ``node``, of this graph, that takes what ``arg_transform`` gives for what that one takes."""
         args, kwargs = map_arg(node.args, arg_transform), map_arg(node.kwargs, arg_transform)
         made = self.create_node(node.op, node.target, args, kwargs, node.name, node.type)
@@ -222,19 +185,19 @@ class Graph:
             made.output(value, type_expr=before.type).meta = copy.copy(before.meta)
         return made
 
-    def inserting_before(self, n: Node | None = None) -> _InsertPoint:
+    def inserting_before(self, n: Node | None = None) -> InsertPoint:
         """Have new nodes go before one, or before all; at once, and for as long as the context lasts."""
         if n is None:
             return self.inserting_after(self._root)
         assert n.graph is self, "Node to insert before is not in graph."
-        return _InsertPoint(self, n.prepend)
+        return InsertPoint(self, n.prepend)
 
-    def inserting_after(self, n: Node | None = None) -> _InsertPoint:
+    def inserting_after(self, n: Node | None = None) -> InsertPoint:
         """Have new nodes go behind one, or behind all, as ``inserting_before`` does."""
         if n is None:
             return self.inserting_before(self._root)
         assert n.graph is self, "Node to insert after is not in graph."
-        return _InsertPoint(self, n.append)
+        return InsertPoint(self, n.append)
 
     # --- nodes by kind -----------------------------------------------------------------------------------------
 
@@ -363,20 +326,15 @@ class Graph:
         return "\n    ".join([f"graph({', '.join(names)}):", *filter(None, lines)])
 
     def print_tabular(self) -> None:
-        """Print a table of the nodes; needs the package ``tabulate``."""
-        import sys
-
-        try:
-            from tabulate import tabulate
-        except ImportError:
-            sys.stdout.write(
-                "`print_tabular` relies on the library `tabulate`, which could not be found on this machine. "
-                "Run `pip install tabulate` to install the library.\n"
-            )
-            raise
-        rows = [[n.op, n.name, n.target, n.args, n.kwargs] for n in self.nodes]
-        heads = ["opcode", "name", "target", "args", "kwargs"]
-        sys.stdout.write(f"{tabulate(rows, headers=heads)}\n")
+        """Print a table of the nodes."""
+        heads = ("opcode", "name", "target", "args", "kwargs")
+        rows = [(n.op, n.name, n.target, n.args, n.kwargs) for n in self.nodes]
+        texts = [heads, *(tuple(map(str, row)) for row in rows)]
+        widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+        texts.insert(1, tuple("-" * width for width in widths))
+        for row in texts:
+            cells = (x.ljust(width) for x, width in zip(row, widths, strict=True))
+            sys.stdout.write("  ".join(cells).rstrip() + "\n")
 
     def set_codegen(self, codegen: CodeGen) -> None:
         """Have another one write the code."""

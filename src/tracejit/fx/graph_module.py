@@ -34,9 +34,9 @@ class _Bare(Module):
 
 
 def _indented(text: str) -> str:
-    """All lines but the first four further in."""
+    """All lines but the first four further in; nothing in those that have only spaces."""
     first, *others = text.split("\n")
-    return "\n".join([first, *(f"    {line}" for line in others)])
+    return "\n".join([first, *(f"    {line}" if line.strip() else "" for line in others)])
 
 
 class GraphModule(Module):
@@ -192,7 +192,7 @@ class GraphModule(Module):
     # --- copies and files --------------------------------------------------------------------------------------
 
     def __deepcopy__(self, memo: dict[int, Any]) -> GraphModule:
-        made: Any = type(self).__new__(type(self))
+        made: GraphModule = type(self).__new__(type(self))
         memo[id(self)] = made
         bare = _Bare(copy.deepcopy({k: v for k, v in self.__dict__.items() if k != "_hooks"}, memo))
         GraphModule.__init__(made, bare, bare.__dict__["_graph"], type(self).__name__)
@@ -268,7 +268,10 @@ def _tell(error: Exception) -> None:
     number, lines = own[-1].lineno or 0, linecache.getlines(own[-1].filename)
     start = f"Call using an FX-traced Module, line {number} of the traced Module's generated forward function:"
     marker = f"{'~' * len(own[-1].line or '')}~~~ <--- HERE"
-    before, behind = "".join(lines[max(number - 2, 0) : number]), "\n".join(lines[number : number + 2])
+    before, behind = (
+        "".join(lines[max(number - 2, 0) : number]),
+        "\n".join(lines[number : number + 2]),
+    )
     sys.stderr.write("\n".join([traceback.format_exc(), start, before, marker, behind]) + "\n")
 
 
@@ -286,7 +289,7 @@ def reduce_graph_module(body: dict[str, Any], imports: str) -> GraphModule:
     bare: Any = type("_Bare", (_Bare,), {"forward": forward})(body)
     base: Any = body.get("_tracer_cls") or Tracer
 
-    class KeepModules(base):
+    class KeepModules(base):  # type: ignore[misc]
         """Goes into no module: the graph names those that it called."""
 
         def is_leaf_module(self, *_: Any) -> bool:

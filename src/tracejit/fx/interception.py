@@ -9,7 +9,7 @@ call gives all of them their own code back: passes that make proxies one by one 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from threading import RLock
 from types import CodeType, FunctionType
@@ -20,7 +20,7 @@ from ..ops.tensors_only import StrictOp
 from ..tensor import Tensor
 from .spelling import Published, published
 
-__all__ = ["intercepting", "release", "take"]
+__all__ = ["intercepting", "release", "settle", "take"]
 
 #: Methods of tensors with two underscores that are recorded, besides operators.
 _ITEMS = ("__getitem__", "__setitem__")
@@ -38,7 +38,7 @@ class Method(NamedTuple):
 class _Swap(NamedTuple):
     """A function, its own code, and the code that looks for proxies first."""
 
-    function: FunctionType
+    function: Any
     own: CodeType
     looking: CodeType
 
@@ -54,12 +54,9 @@ def _takers(args: Any) -> Iterator[Any]:
             yield from _takers((x.start, x.stop, x.step))
 
 
-def _spelled(target: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Any, Any]:
+def _spelled(signature: inspect.Signature, args: Any, kwargs: Any) -> tuple[Any, Any]:
     """The arguments as PyTorch's functions in Python hand them on: those with defaults by name, and all of these."""
-    try:
-        bound = _signature(target).bind(*args, **kwargs)
-    except (TypeError, ValueError):
-        return args, kwargs
+    bound = signature.bind(*args, **kwargs)
     bound.apply_defaults()
     first: list[Any] = []
     named: dict[str, Any] = {}
@@ -77,8 +74,16 @@ def _spelled(target: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Any, A
 
 
 @cache
-def _signature(target: Callable[..., Any]) -> inspect.Signature:
-    return inspect.signature(target)
+def _signatures() -> dict[int, inspect.Signature]:
+    """Those of functions whose arguments are spelled out; asked for while all have their own code."""
+    found = {}
+    for one in published().values():
+        if one.spelled:
+            signature = inspect.signature(one.target)
+            if any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values()):
+                continue
+            found[id(one.target)] = signature
+    return found
 
 
 def _call(key: Any, own: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -86,7 +91,7 @@ def _call(key: Any, own: FunctionType, args: tuple[Any, ...], kwargs: dict[str, 
     takers = list(_takers((*args, *kwargs.values())))
     if not takers:
         if not _State.count:
-            _as_ever()
+            settle()
         return own(*args, **kwargs)
     if key is None:  # an op as an object: it is the first argument
         known, args = published().get(id(args[0])), args[1:]
@@ -94,10 +99,11 @@ def _call(key: Any, own: FunctionType, args: tuple[Any, ...], kwargs: dict[str, 
             return own(args[0], *args, **kwargs)
         key = known
     if isinstance(key, Published):
-        if key.spelled:
-            args, kwargs = _spelled(key.target, args, kwargs)
+        signature = _signatures().get(id(key.target))
+        if signature is not None:
+            args, kwargs = _spelled(signature, args, kwargs)
         key = key.target
-    types = tuple(dict.fromkeys(map(type, takers)))
+    types: tuple[Any, ...] = tuple(dict.fromkeys(map(type, takers)))
     found = types[0].__torch_function__(key, types, args, kwargs)
     return None if key == Method("__setitem__") else found
 
@@ -150,6 +156,7 @@ def _operators() -> frozenset[str]:
 @cache
 def _swaps() -> tuple[_Swap, ...]:
     """Every function that is recorded, once."""
+    _signatures()
     found: dict[int, _Swap] = {}
     functions = [(x.target, x) for x in published().values() if type(x.target) is FunctionType]
     ops = [(cls.__call__, None) for cls in (Op, StrictOp)]
@@ -199,8 +206,13 @@ def release() -> None:
         _State.count -= 1
 
 
-def _as_ever() -> None:
-    """Every function's own code, if nobody is about any more."""
+def settle() -> None:
+    """Give every function its own code, if nobody is about any more.
+
+    >>> settle()
+    >>> intercepting()
+    False
+    """
     with _lock:
         if not _State.count and _State.looking:
             _State.looking = False
@@ -212,8 +224,7 @@ def _as_ever() -> None:
 def intercepting() -> bool:
     """Do functions look for proxies?
 
-    >>> import tracejit as tj
-    >>> found = tj.ones(1) + 1  # the first call after the last proxy is gone
+    >>> settle()
     >>> intercepting()
     False
     """

@@ -231,6 +231,8 @@ class Transformer(Interpreter):
                 result = super().run(enable_io_processing=False)
         finally:
             interception.release()
+            self.env.clear()
+            interception.settle()
         if result is not None:
             made = map_aggregate(result, lambda x: x.node if isinstance(x, Proxy) else x)
             self.new_graph.output(made).meta.update(self.graph.output_node().meta)

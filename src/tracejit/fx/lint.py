@@ -1,4 +1,4 @@
-"""Whether a graph is one: nodes use nodes that ran before, names are unique, and what they name in the module is there."""
+"""Whether a graph is one: nodes use those before them, names are unique, and what they name in the module is there."""
 
 from __future__ import annotations
 

@@ -31,6 +31,12 @@ class InternalMatch:
     name_node_map: dict[str, Node] = field(default_factory=dict)
 
 
+def _attribute(node: Node) -> Any:
+    owner = node.graph.owning_module
+    assert owner is not None, f"the graph of {node} belongs to no module"
+    return get_attribute(owner, str(node.target))
+
+
 def _leads_back(nodes: Sequence[Node]) -> bool:
     """Does what nodes give come back to them by others? Then nothing can take the place of all of them."""
     own = set(nodes)
@@ -120,11 +126,7 @@ class SubgraphMatcher:
 
     def _same_kind(self, pn: Node, gn: Node) -> bool:
         """Are two attributes of one kind? Which tensors they are does not count."""
-        owners = pn.graph.owning_module, gn.graph.owning_module
-        assert owners[0] is not None and owners[1] is not None
-        mine, theirs = (
-            get_attribute(o, str(n.target)) for o, n in zip(owners, (pn, gn), strict=True)
-        )
+        mine, theirs = _attribute(pn), _attribute(gn)
         if type(mine) is not type(theirs):
             return False
         if not isinstance(mine, Tensor):

@@ -304,7 +304,7 @@ class Node:
         if self.op == "call_module":
             owner = self.graph.owning_module
             assert owner is not None, "self.graph.owning_module not set for purity check"
-            return bool(getattr(owner.get_submodule(self.target), "_is_impure", False))
+            return bool(getattr(owner.get_submodule(str(self.target)), "_is_impure", False))
         return self.op == "call_function" and (
             self.target in _side_effectful_functions or self.target in _random_functions()
         )
@@ -319,12 +319,12 @@ class Node:
         """Its arguments as the signature of what it calls has them, as a pair; None where that is not known."""
         from .operator_schemas import normalize_function, normalize_module
 
-        given = (self.args, self.kwargs)
-        if self.op == "call_function":
+        given, target = (self.args, self.kwargs), self.target
+        if self.op == "call_function" and callable(target):
             types = (arg_types, kwarg_types)
-            return normalize_function(self.target, *given, *types, normalize_to_only_use_kwargs)
-        if self.op == "call_module":
-            return normalize_module(root, self.target, *given, normalize_to_only_use_kwargs)
+            return normalize_function(target, *given, *types, normalize_to_only_use_kwargs)
+        if self.op == "call_module" and isinstance(target, str):
+            return normalize_module(root, target, *given, normalize_to_only_use_kwargs)
         return None
 
     def _rename(self, candidate: str) -> None:

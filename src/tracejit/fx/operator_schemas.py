@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..nn.module import Module
+from . import interception
 
 __all__ = ["ArgsKwargsPair", "normalize_function", "normalize_module"]
 
@@ -19,6 +20,7 @@ class ArgsKwargsPair(NamedTuple):
 
 
 def _bound(target: Any, args: Any, kwargs: Any, by_name: bool) -> ArgsKwargsPair | None:
+    interception.settle()
     try:
         bound = inspect.signature(target).bind(*args, **kwargs)
     except (TypeError, ValueError):

@@ -56,7 +56,7 @@ def _with_plain_parameters(function: FunctionType, count: int) -> FunctionType:
 def declared(function: Any, name: str) -> Any:
     """The type that a function declares; this package's own functions have theirs as text, of which tensors count."""
     kind = inspect.get_annotations(inspect.unwrap(function)).get(name)
-    if not function.__module__.startswith("tracejit."):
+    if not str(function.__module__).startswith("tracejit."):
         return kind
     return Tensor if kind == "Tensor" else None
 
@@ -173,11 +173,10 @@ def _flat(
     codegen = PyTreeCodeGen(PyTreeInfo(names, spec, None))
     tracer.graph._codegen = codegen
 
-    def flat(*leaves: Any):  # type: ignore[no-untyped-def]  # noqa: ANN202  (a type would be that of the graph)
+    def flat(*leaves: Any):  # type: ignore[no-untyped-def]
         result = root_fn(*pytree.tree_unflatten(list(leaves), spec))
         found, form = pytree.tree_flatten(result)
         codegen.pytree_info = codegen.pytree_info._replace(out_spec=form)
         return found
 
     return flat, leaves
-

@@ -4,219 +4,32 @@ from __future__ import annotations
 
 import copy
 import dis
-import enum
 import operator
 import sys
-import traceback
 from bisect import bisect_left
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import fields, is_dataclass
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..nn.parameter import Parameter
 from ..utils import _pytree as pytree
 from . import interception
-from . import traceback as fx_traceback
-from .graph import Graph
-from .node import Node, Target, base_types, map_arg
+from .node import Node
 from .snippets import OPERATORS, REFLECTABLE
+
+if TYPE_CHECKING:
+    from .tracer_base import TracerBase
 
 __all__ = [
     "Attribute",
-    "GraphAppendingTracer",
     "ParameterProxy",
     "Proxy",
-    "Scope",
-    "ScopeContextManager",
     "TraceError",
-    "TracerBase",
 ]
 
 
 class TraceError(ValueError):
     """The program wants to know a value that is not there while it is written down."""
-
-
-class Scope:
-    """Which module is running: its path, and its class.
-
-    >>> Scope("layers.0", int).module_path
-    'layers.0'
-    """
-
-    def __init__(self, module_path: str, module_type: Any) -> None:
-        self.module_path, self.module_type = module_path, module_type
-
-
-class ScopeContextManager:
-    """Has another module be the one that is running, for a while.
-
-    >>> scope = Scope("", None)
-    >>> with ScopeContextManager(scope, Scope("inner", int)):
-    ...     scope.module_path
-    'inner'
-    """
-
-    def __init__(self, scope: Scope, current_scope: Scope) -> None:
-        self._scope, self._before = scope, copy.copy(scope)
-        vars(scope).update(vars(current_scope))
-
-    def __enter__(self) -> Scope:
-        return self._scope
-
-    def __exit__(self, *_: object) -> None:
-        vars(self._scope).update(vars(self._before))
-
-
-class TracerBase:
-    """Writes nodes into a graph, and decides what becomes of values that are no nodes."""
-
-    graph: Graph
-    #: Are nodes told which lines of the program led to them?
-    record_stack_traces: bool = False
-    check_mutable_operations: bool = False
-    #: Do conditions of ``assert`` become nodes?
-    trace_asserts: bool = False
-    #: Are buffers that a module reads nodes at once, as parameters are?
-    proxy_buffer_attributes: bool = False
-    #: The method of a module that is written down.
-    traced_func_name: str = "forward"
-    scope: Scope
-    module_stack: OrderedDict[str, tuple[str, Any]]
-    node_name_to_scope: dict[str, tuple[str, Any]]
-
-    def create_node(
-        self,
-        kind: str,
-        target: Target,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        name: str | None = None,
-        type_expr: Any = None,
-    ) -> Node:
-        """A new node of the graph; tracers may refuse some here, or change them."""
-        node = self.graph.create_node(kind, target, args, kwargs, name, type_expr)
-        self.node_name_to_scope[node.name] = (self.scope.module_path, self.scope.module_type)
-        if fx_traceback.has_preserved_node_meta():
-            for key, value in fx_traceback.get_current_meta().items():
-                if key in _TOLD:
-                    node.meta[key] = copy.copy(value)
-        elif self.module_stack:
-            node.meta["nn_module_stack"] = copy.copy(self.module_stack)
-        if self.record_stack_traces and not node.stack_trace:
-            lines = traceback.extract_stack()
-            inner = next((i for i, line in enumerate(lines) if line.name == "forward"), None)
-            if inner is not None:
-                kept = [x for x in lines[inner:] if not x.filename.startswith(_HERE)]
-                node.stack_trace = "".join(traceback.format_list(kept)).strip()
-        return node
-
-    def proxy(self, node: Node) -> Proxy:
-        """What stands for a node's value."""
-        return Proxy(node, self)
-
-    def create_proxy(
-        self,
-        kind: str,
-        target: Target,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        name: str | None = None,
-        type_expr: Any = None,
-        proxy_factory_fn: Callable[[Node], Proxy] | None = None,
-    ) -> Proxy:
-        """A new node of what a program hands over, and what stands for its value."""
-        taken, named = self.create_arg(args), self.create_arg(kwargs)
-        assert isinstance(taken, tuple), f"Expected args_ to be tuple, got {type(taken)}"
-        assert isinstance(named, dict), f"Expected kwargs_ to be dict, got {type(named)}"
-        node = self.create_node(kind, target, taken, named, name, type_expr)
-        return (proxy_factory_fn or self.proxy)(node)
-
-    def create_arg(self, a: Any) -> Any:
-        """What a node holds for a value: nodes for proxies, also inside of containers.
-
-        Raises ``NotImplementedError`` for what no graph can hold.
-        """
-        if isinstance(a, Proxy):
-            return a.node
-        if hasattr(a, "__fx_create_arg__"):
-            return a.__fx_create_arg__(self)
-        if isinstance(a, base_types) and not isinstance(a, (tuple, range, slice)):
-            return a
-        if isinstance(a, (tuple, list, dict, slice, range)):
-            return _held(self, a)
-        if is_dataclass(a) and not isinstance(a, type):
-            given = {x.name: self.create_arg(getattr(a, x.name)) for x in fields(a)}
-            return self.create_node("call_function", type(a), (), given)
-        if a is None or a is ... or isinstance(a, (*base_types, enum.Enum)):
-            return a
-        raise NotImplementedError(f"argument of type: {type(a)}")
-
-    def to_bool(self, obj: Proxy) -> bool:
-        """What a branch on a proxy does. Raises ``TraceError``."""
-        raise TraceError("symbolically traced variables cannot be used as inputs to control flow")
-
-    def iter(self, obj: Proxy) -> Iterator[Any]:
-        """What a loop over a proxy does. Raises ``TraceError``."""
-        raise TraceError(
-            "Proxy object cannot be iterated. This can be attempted when the Proxy is used in a loop or "
-            "as a *args or **kwargs function argument. See the torch.fx docs on pytorch.org for a more detailed "
-            "explanation of what types of control flow can be traced, and check out the Proxy docstring for help "
-            "troubleshooting Proxy iteration errors"
-        )
-
-    def keys(self, obj: Proxy) -> Any:
-        """What ``**proxy`` asks for: here, a node."""
-        return Attribute(obj, "keys")()
-
-
-#: What new nodes are told by the node at work.
-_TOLD = frozenset(("stack_trace", "nn_module_stack", "source_fn_stack", "from_node", "custom"))
-_HERE = __file__.rpartition("fx")[0]
-
-
-def _held(tracer: TracerBase, a: Any) -> Any:
-    """A container with what a node holds for its items."""
-    hold = tracer.create_arg
-    if isinstance(a, tuple):
-        items = [hold(x) for x in a]
-        return type(a)(*items) if hasattr(a, "_fields") else type(a)(items)
-    if isinstance(a, list):
-        return [hold(x) for x in a]
-    if isinstance(a, dict):
-        return {_key(tracer, key): hold(value) for key, value in a.items()}
-    return type(a)(hold(a.start), hold(a.stop), hold(a.step))
-
-
-def _key(tracer: TracerBase, key: Any) -> Any:
-    """A key of a dict; ``RuntimeError`` where a proxy is in it."""
-    if isinstance(key, str):
-        return key
-
-    def refuse(node: Node) -> Any:
-        raise RuntimeError(
-            "Keys for dictionaries used as an argument cannot contain a " f"Node. Got key: {node}"
-        )
-
-    return map_arg(tracer.create_arg(key), refuse)
-
-
-class GraphAppendingTracer(TracerBase):
-    """Writes nodes into a graph that there is already.
-
-    >>> graph = Graph()
-    >>> x = Proxy(graph.placeholder("x"))  # has one of these
-    >>> (x + 1).node.target.__name__
-    'add'
-    """
-
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self.scope = Scope("", None)
-        self.module_stack = OrderedDict()
-        self.node_name_to_scope = {}
 
 
 def assert_fn(x: Any) -> None:
@@ -245,7 +58,7 @@ class Proxy:
     """Stands for the value of a node; what is done with it becomes nodes of the same graph.
 
     >>> import tracejit as tj
-    >>> graph = Graph()
+    >>> graph = tj.fx.Graph()
     >>> x = Proxy(graph.placeholder("x"))
     >>> tj.relu(x + 1).sum(dim=0)
     Proxy(sum_1)
@@ -254,7 +67,11 @@ class Proxy:
     """
 
     def __init__(self, node: Node, tracer: TracerBase | None = None) -> None:
-        self.tracer = GraphAppendingTracer(node.graph) if tracer is None else tracer
+        if tracer is None:
+            from .tracer_base import GraphAppendingTracer
+
+            tracer = GraphAppendingTracer(node.graph)
+        self.tracer = tracer
         self.node = node
         self._watch()
 
@@ -290,6 +107,7 @@ class Proxy:
         return made
 
     def __call__(self, *args: Any, **kwargs: Any) -> Proxy:
+        """A node that calls the value."""
         return self.tracer.create_proxy("call_method", "__call__", (self, *args), kwargs)
 
     def __iter__(self) -> Iterator[Any]:
@@ -351,7 +169,8 @@ def _in_slices(leaves: list[Any]) -> Iterator[Proxy]:
 class Attribute(Proxy):
     """An attribute of a proxy: a method where it is called, and otherwise a node of its own.
 
-    >>> x = Proxy(Graph().placeholder("x"))
+    >>> import tracejit as tj
+    >>> x = Proxy(tj.fx.Graph().placeholder("x"))
     >>> x.size(0), x.shape.node.target is getattr
     (Proxy(size), True)
     """
@@ -369,6 +188,7 @@ class Attribute(Proxy):
         return self._node
 
     def __call__(self, *args: Any, **kwargs: Any) -> Proxy:
+        """A node that calls the method."""
         return self.tracer.create_proxy("call_method", self.attr, (self.root, *args), kwargs)
 
 
@@ -410,7 +230,7 @@ class ParameterProxy(Proxy):
 
 
 def _operator(name: str) -> Callable[..., Any]:
-    target = getattr(operator, name, None)
+    target = getattr(operator, name)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         return args[0].tracer.create_proxy("call_function", target, args, kwargs)
@@ -420,7 +240,7 @@ def _operator(name: str) -> Callable[..., Any]:
 
 
 def _reflected(name: str) -> Callable[..., Any]:
-    target = getattr(operator, name, None)
+    target = getattr(operator, name)
 
     def call(self: Proxy, other: Any) -> Any:
         return self.tracer.create_proxy("call_function", target, (other, self), {})

@@ -78,7 +78,7 @@ class Comments:
     def type_of(self, node: Node) -> str | None:
         """The type of a node's value, as an annotation, where it is known."""
         meta = node.meta
-        value = meta.get("val", meta.get("tensor_meta", meta.get("example_value")))
+        value: Any = meta.get("val", meta.get("tensor_meta", meta.get("example_value")))
         if isinstance(value, Tensor):
             strides = _row(value.stride()) if self.strides else ""
             place = str(value.device) if self.devices else ""

@@ -13,33 +13,64 @@ from .namespace import Namespace
 from .node import Node
 from .spelling import is_ours, qualified_name, type_text
 
-__all__ = ["Globals", "INPLACE", "OPERATORS", "REFLECTABLE", "format_target", "representation"]
+__all__ = ["INPLACE", "OPERATORS", "REFLECTABLE", "Globals", "format_target", "representation"]
 
 #: Operators that what stands on the right may answer, too, by the names of their functions.
 REFLECTABLE = {
-    **{"add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "floordiv": "{} // {}"},
-    **{"truediv": "{} / {}", "div": "{} / {}", "mod": "{} % {}", "pow": "{} ** {}"},
-    **{"lshift": "{} << {}", "rshift": "{} >> {}", "and_": "{} & {}", "or_": "{} | {}"},
-    **{"xor": "{} ^ {}", "getitem": "{}[{}]", "matmul": "{} @ {}"},
+    "add": "{} + {}",
+    "sub": "{} - {}",
+    "mul": "{} * {}",
+    "floordiv": "{} // {}",
+    "truediv": "{} / {}",
+    "div": "{} / {}",
+    "mod": "{} % {}",
+    "pow": "{} ** {}",
+    "lshift": "{} << {}",
+    "rshift": "{} >> {}",
+    "and_": "{} & {}",
+    "or_": "{} | {}",
+    "xor": "{} ^ {}",
+    "getitem": "{}[{}]",
+    "matmul": "{} @ {}",
 }
 #: All operators that give something.
 OPERATORS = {
-    **{"eq": "{} == {}", "ne": "{} != {}", "lt": "{} < {}", "gt": "{} > {}", "le": "{} <= {}"},
-    **{"ge": "{} >= {}", "pos": "+{}", "neg": "-{}", "invert": "~{}"},
+    "eq": "{} == {}",
+    "ne": "{} != {}",
+    "lt": "{} < {}",
+    "gt": "{} > {}",
+    "le": "{} <= {}",
+    "ge": "{} >= {}",
+    "pos": "+{}",
+    "neg": "-{}",
+    "invert": "~{}",
     **REFLECTABLE,
 }
 #: Those that change their first operand.
 INPLACE = {
-    **{"iadd": "{} += {}", "iand": "{} &= {}", "ifloordiv": "{} //= {}", "ilshift": "{} <<= {}"},
-    **{"imod": "{} %= {}", "imul": "{} *= {}", "imatmul": "{} @= {}", "ior": "{} |= {}"},
-    **{"ipow": "{} **= {}", "irshift": "{} >>= {}", "isub": "{} -= {}", "itruediv": "{} /= {}"},
-    **{"ixor": "{} ^= {}", "setitem": "{}[{}] = {}"},
+    "iadd": "{} += {}",
+    "iand": "{} &= {}",
+    "ifloordiv": "{} //= {}",
+    "ilshift": "{} <<= {}",
+    "imod": "{} %= {}",
+    "imul": "{} *= {}",
+    "imatmul": "{} @= {}",
+    "ior": "{} |= {}",
+    "ipow": "{} **= {}",
+    "irshift": "{} >>= {}",
+    "isub": "{} -= {}",
+    "itruediv": "{} /= {}",
+    "ixor": "{} ^= {}",
+    "setitem": "{}[{}] = {}",
 }
 
 #: Spellings of ``typing`` for classes of Python.
 _OLD_SPELLINGS = {
-    **{list: typing.List, dict: typing.Dict, set: typing.Set},  # noqa: UP006
-    **{frozenset: typing.FrozenSet, tuple: typing.Tuple},  # noqa: UP006
+    list: typing.List,
+    dict: typing.Dict,
+    set: typing.Set,  # noqa: UP006
+    frozenset: typing.FrozenSet,
+    tuple: typing.Tuple,  # noqa: UP006
 }
 
 

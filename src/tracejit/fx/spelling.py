@@ -26,8 +26,8 @@ __all__ = [
     "base_name",
     "is_ours",
     "pretty_target",
-    "published",
     "publish_as",
+    "published",
     "qualified_name",
     "type_text",
 ]
@@ -50,7 +50,7 @@ _IN_PYTHON = frozenset(
 #: Functions that ask about anything, make tensors of anything, or set something: they run as they are.
 _APART = frozenset(
     """tensor as_tensor asarray is_tensor is_storage typename from_numpy frombuffer from_dlpack to_dlpack save load
-    promote_types result_type can_cast broadcast_shapes""".split()  # noqa: SIM905
+    promote_types result_type can_cast broadcast_shapes upsample upsample_nearest upsample_bilinear""".split()  # noqa: SIM905
 )
 _QUESTIONS = (
     *("is_complex", "is_floating_point", "is_nonzero", "is_same_size", "is_signed", "numel"),
@@ -87,6 +87,8 @@ def _of_space(space: Any, name: str) -> Published:
 def _all() -> Iterator[Published]:
     """Every function that is recorded, those first whose name counts."""
     for name in functional.__all__:
+        if name.startswith("upsample"):
+            continue  # calls of what resizes
         yield _layer_function(name, getattr(functional, name))
     for name in ("multi_head_attention_forward",):
         yield _layer_function(name, getattr(functional, name))
@@ -210,7 +212,7 @@ def type_text(kind: Any) -> str:
     >>> type_text(tj.Tensor), type_text(int), type_text(list[int])
     ('tracejit.Tensor', 'int', 'list[int]')
     """
-    if isinstance(kind, type) and not isinstance(kind, GenericAlias):
+    if isinstance(kind, type) and type(kind) is not GenericAlias:
         if kind.__module__ == "builtins":
             return kind.__qualname__
         if _found_at("tracejit", kind.__name__) is kind:
@@ -231,6 +233,10 @@ def pretty_target(target: Any) -> str:
     if isinstance(target, str):
         return target
     module, name = getattr(target, "__module__", None), getattr(target, "__name__", None)
-    if name is not None and module in ("builtins", "_operator") and not isinstance(target, ModuleType):
+    if (
+        name is not None
+        and module in ("builtins", "_operator")
+        and not isinstance(target, ModuleType)
+    ):
         return f"{module.removeprefix('_')}.{name}"
     return qualified_name(target)

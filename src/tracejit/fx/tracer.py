@@ -20,7 +20,8 @@ from .graph import Graph
 from .graph_module import GraphModule
 from .node import Node
 from .parameters import declared, placeholders
-from .proxy import ParameterProxy, Proxy, Scope, ScopeContextManager, TracerBase
+from .proxy import ParameterProxy, Proxy
+from .tracer_base import Scope, ScopeContextManager, TracerBase
 from .wrapping import Patcher, find_proxy
 
 __all__ = ["ProxyableClassMeta", "Tracer", "is_fx_tracing", "symbolic_trace"]
@@ -64,6 +65,7 @@ class ProxyableClassMeta(type):
         super().__init__(name, bases, names)
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        """An object, or a node that makes one of proxies."""
         proxy = find_proxy(args, kwargs) if is_fx_tracing() else None
         if proxy is not None:
             return proxy.tracer.create_proxy("call_function", cls, args, kwargs)
@@ -74,7 +76,8 @@ class Tracer(TracerBase):
     """Writes down what a module or a function does.
 
     Classes derived from it may leave other modules as they are (``is_leaf_module``), answer for branches and loops
-    (``to_bool``, ``iter``, ``keys``), and change nodes as they come (``create_node``, ``create_arg``, ``create_proxy``).
+    (``to_bool``, ``iter``, ``keys``), and change nodes as they come (``create_node``, ``create_arg``,
+    ``create_proxy``).
 
     >>> import tracejit as tj
     >>> model = tj.nn.Sequential(tj.nn.Linear(2, 3), tj.nn.ReLU())
@@ -175,10 +178,8 @@ class Tracer(TracerBase):
 
     def path_of_module(self, mod: Module) -> str:
         """The path of a module in the one that is written down. Raises ``NameError`` where it has none."""
-        if self.submodule_paths:
-            path = self.submodule_paths.get(mod)
-        else:
-            path = _path_of(mod, self.root.named_modules())
+        known = self.submodule_paths
+        path = known.get(mod) if known else _path_of(mod, self.root.named_modules())
         if path is None:
             raise NameError("module is not installed as a submodule")
         return path
@@ -202,6 +203,7 @@ class Tracer(TracerBase):
 
     def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
         """What a module that runs finds by a name: proxies for parameters, one for each."""
+        paths: Iterable[tuple[str, Any]]
         if isinstance(attr_val, Parameter):
             paths = self.root.named_parameters()
         elif self.proxy_buffer_attributes and isinstance(attr_val, Tensor):
@@ -240,9 +242,7 @@ class Tracer(TracerBase):
         before, self._tracing = self._tracing, True
         try:
             names = function.__globals__
-            run, args = self.create_args_for_root(
-                function, isinstance(root, Module), concrete_args
-            )
+            run, args = self.create_args_for_root(function, isinstance(root, Module), concrete_args)
             with Patcher() as patcher:
                 self._patch(patcher)
                 patcher.functions(names, self._autowrap_function_ids)
@@ -256,6 +256,7 @@ class Tracer(TracerBase):
             self._tracing = before
             _depth[0] -= 1
             interception.release()
+            interception.settle()
         return self.graph
 
     def _begin(self, root: Any) -> FunctionType:

@@ -1,4 +1,4 @@
-"""Functions that a program wants recorded as calls of themselves, and names in modules that stand for others meanwhile."""
+"""Functions that a program wants recorded as calls, and names in modules that stand for others meanwhile."""
 
 from __future__ import annotations
 

@@ -27,9 +27,7 @@ class TensorMetadata(NamedTuple):
     qparams: dict[str, Any]
 
 
-def _extract_tensor_metadata(
-    result: Tensor, include_contiguity: bool = True
-) -> TensorMetadata:
+def _extract_tensor_metadata(result: Tensor, include_contiguity: bool = True) -> TensorMetadata:
     """What is known of ``result``."""
     found: Any = result
     order = None

@@ -153,6 +153,9 @@ class _Split:
     def call(self, part: Partition) -> None:
         """Finish a part, and have the whole call it."""
         results = tuple(part.environment[n] for n in part.outputs)
+        for node in part.inputs:
+            if node not in self.values:
+                self.outside(node)
         alone = len(results) == 1 and not self.options["tuple_return"]
         part.graph.output(results[0] if alone else results)
         self.attributes[part.submod_name] = GraphModule(part.targets, part.graph)
@@ -200,11 +203,14 @@ def split_module(
     for name in ordered:
         split.open(split.parts[name])
     split.fill()
-    outside = [n for n in m.graph.nodes if n.op in ("placeholder", "get_attr")]
-    for node in outside:
+    first = ("placeholder",) if keep_original_order else ("placeholder", "get_attr")
+    for node in [n for n in m.graph.nodes if n.op in first]:
         split.outside(node)
     for name in given if keep_original_order else ordered:
         split.call(split.parts[name])
+    for node in m.graph.output_node().all_input_nodes:
+        if node not in split.values:
+            split.outside(node)
     split.base.output(map_arg(m.graph.output_node().args[0], split.values.__getitem__))
     made = GraphModule(split.attributes, split.base)
     made.meta["partition_names"] = {part.submod_name for part in split.parts.values()}
