@@ -86,7 +86,6 @@ LAYERS: dict[str, int] = {
             "distributed",
             "distributions",
             "futures",
-            "fx",
             "hub",
             "profiler",
             "quantization",
@@ -101,7 +100,7 @@ LAYERS: dict[str, int] = {
     **dict.fromkeys(("library", "operators", "schemas", "storage", "_tensor_str", "__config__"), 5),
     "": 6,
     # These use the package as its users do, by its public names.
-    **dict.fromkeys(("cli", "testing", "__main__"), 7),
+    **dict.fromkeys(("cli", "fx", "testing", "__main__"), 7),
 }
 EAGER = frozenset(name for name, layer in LAYERS.items() if layer == 2) - {"ir"}
 #: The program as data and eager values share a layer and do not know each other.

@@ -20,6 +20,8 @@ __all__ = ["GraphModule", "reduce_graph_module"]
 
 _get_attr, _assign_attr, _copy_attr = get_attribute, put_attribute, copy_attribute
 _PACKAGE = str(Path(__file__).parent.parent)
+#: The module of classes made here: their ``forward`` changes, so that compiled code must not count on it.
+_GENERATED = "fx_generated"
 #: Hooks that a copy has, too.
 _KEPT_HOOKS = ("state_pre", "state_post", "load_pre", "load_post")
 _NODE_HOOKS = ("_replace_hooks", "_create_node_hooks", "_erase_node_hooks", "_deepcopy_hooks")
@@ -58,7 +60,8 @@ class GraphModule(Module):
     def __new__(cls, *_: Any, **__: Any) -> Any:
         """An object of a class of its own, which has the ``forward``."""
         own: Any = next(c for c in cls.__mro__ if c.__qualname__ != "GraphModuleImpl")
-        names = {"__qualname__": "GraphModuleImpl", "__module__": own.__module__}
+        module = _GENERATED if own is GraphModule else own.__module__
+        names = {"__qualname__": "GraphModuleImpl", "__module__": module}
         return Module.__new__(type("GraphModuleImpl", (own,), names))
 
     def __init__(self, root: Any, graph: Graph, class_name: str = "GraphModule") -> None:

@@ -9,12 +9,14 @@ call gives all of them their own code back: passes that make proxies one by one 
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Iterator
 from functools import cache
 from threading import RLock
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
+from ..nn.module import Module
 from ..ops.op import Op
 from ..ops.tensors_only import StrictOp
 from ..tensor import Tensor
@@ -33,6 +35,12 @@ class Method(NamedTuple):
     """A method of tensors, by its name."""
 
     name: str
+
+
+class Instead(NamedTuple):
+    """What is called in the place of a function."""
+
+    function: Callable[..., Any]
 
 
 class _Swap(NamedTuple):
@@ -93,6 +101,8 @@ def _call(key: Any, own: FunctionType, args: tuple[Any, ...], kwargs: dict[str, 
         if not _State.count:
             settle()
         return own(*args, **kwargs)
+    if isinstance(key, Instead):
+        return key.function(*args, **kwargs)
     if key is None:  # an op as an object: it is the first argument
         known, args = published().get(id(args[0])), args[1:]
         if known is None:
@@ -153,6 +163,33 @@ def _operators() -> frozenset[str]:
     return frozenset((*(f"__{name}__" for name in (*names, *others)), *inplace))
 
 
+def _plainly(call: Any, *args: Any, **kwargs: Any) -> Any:
+    """A compiled function as it is written."""
+    return call.function(*args, **kwargs)
+
+
+def _as_module(module: Any, *args: Any, **kwargs: Any) -> Any:
+    """A compiled module like any other, to which tracers may listen."""
+    return Module.__call__(module, *args, **kwargs)
+
+
+def _compiled() -> tuple[_Swap, ...]:
+    """Calls of compiled functions, where the compiler is loaded: a recording could do nothing with proxies."""
+    if "tracejit.compiled_module" not in sys.modules:
+        return ()
+    return _compiled_swaps()
+
+
+@cache
+def _compiled_swaps() -> tuple[_Swap, ...]:
+    jit, modules = (sys.modules[f"tracejit.{name}"] for name in ("jit", "compiled_module"))
+    pairs = (
+        (jit.CompiledFunction._call, _plainly),
+        (modules.CompiledModule.__call__, _as_module),
+    )
+    return tuple(_Swap(f, f.__code__, _looking(f, Instead(other))) for f, other in pairs)
+
+
 @cache
 def _swaps() -> tuple[_Swap, ...]:
     """Every function that is recorded, once."""
@@ -191,7 +228,7 @@ def take() -> None:
         _State.count += 1
         if not _State.looking:
             _State.looking = True
-            for swap in _swaps():
+            for swap in (*_swaps(), *_compiled()):
                 if swap.function.__code__ is swap.own:
                     swap.function.__code__ = swap.looking
 
@@ -216,7 +253,7 @@ def settle() -> None:
     with _lock:
         if not _State.count and _State.looking:
             _State.looking = False
-            for swap in _swaps():
+            for swap in (*_swaps(), *_compiled()):
                 if swap.function.__code__ is swap.looking:
                     swap.function.__code__ = swap.own
 

@@ -129,7 +129,14 @@ def _hand_over(value: PHBase, node: Any) -> None:
 def placeholders(
     tracer: Tracer, root_fn: Any, is_module: bool, concrete_args: Any
 ) -> tuple[Callable[..., Any], list[Any]]:
-    """The function to run, and what to run it on; parts of values that are told become parameters of their own."""
+    """The function to run, and what to run it on; parts of values that are told become parameters of their own.
+
+    >>> import tracejit as tj
+    >>> tracer = tj.fx.Tracer()
+    >>> tracer.graph = tj.fx.Graph()
+    >>> placeholders(tracer, lambda x, y: x + y, False, None)[1]
+    [Proxy(x), Proxy(y)]
+    """
     function: Any = inspect.unwrap(root_fn)
     code = function.__code__
     total, names = code.co_argcount + code.co_kwonlyargcount, list(code.co_varnames)

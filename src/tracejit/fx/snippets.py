@@ -65,13 +65,7 @@ INPLACE = {
 }
 
 #: Spellings of ``typing`` for classes of Python.
-_OLD_SPELLINGS = {
-    list: typing.List,
-    dict: typing.Dict,
-    set: typing.Set,  # noqa: UP006
-    frozenset: typing.FrozenSet,
-    tuple: typing.Tuple,  # noqa: UP006
-}
+_OLD_SPELLINGS = {list: "List", dict: "Dict", set: "Set", frozenset: "FrozenSet", tuple: "Tuple"}
 
 
 class Globals:
@@ -105,7 +99,8 @@ class Globals:
         if origin is None:
             return self.add(text, kind)
         if type(kind).__module__ == "typing":
-            origin = _OLD_SPELLINGS.get(origin, origin)
+            old = _OLD_SPELLINGS.get(origin)
+            origin = origin if old is None else getattr(typing, old)
         name = self.add(type_text(origin), origin)
         parts = typing.get_args(kind)
         return f"{name}[{','.join(map(self.type_text, parts))}]" if parts else name
