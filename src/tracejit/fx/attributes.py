@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import linecache
 import sys
 from typing import Any
@@ -77,31 +78,17 @@ def put_attribute(value: Any, target: Module, path: str) -> None:
     _put(target, name, value)
 
 
-class _Sources:
-    """Sources of generated functions, where tracebacks and ``inspect`` look for them."""
-
-    def __init__(self) -> None:
-        self.texts: dict[str, str] = {}
-        self.count = 0
-
-    def keep(self, source: str, names: dict[str, Any], origin: dict[str, Any]) -> str:
-        """The name of a file that has ``source``."""
-        key = f"<eval_with_key>.{self.count}"
-        self.count += 1
-        if origin:
-            place = f"{origin['co_filename']}:{origin['co_firstlineno']}"
-            key = f"{key} from {place} in {origin['co_name']}"
-        self.texts[key] = source
-        known = {**names, "__file__": key, "__name__": key, "__loader__": self}
-        linecache.lazycache(key, known)
-        return key
-
-    def get_source(self, module_name: str) -> str | None:
-        """The source of a file."""
-        return self.texts.get(module_name)
+_numbers = itertools.count()
 
 
-_sources = _Sources()
+def _kept(source: str, origin: dict[str, Any]) -> str:
+    """The name of a file that has ``source``, where tracebacks and ``inspect`` look for it."""
+    key = f"<eval_with_key>.{next(_numbers)}"
+    if origin:
+        place = f"{origin['co_filename']}:{origin['co_firstlineno']}"
+        key = f"{key} from {place} in {origin['co_name']}"
+    linecache.cache[key] = (len(source), None, source.splitlines(keepends=True), key)
+    return key
 
 
 def function_of(source: str, names: dict[str, Any], origin: dict[str, Any] | None = None) -> Any:
@@ -111,7 +98,7 @@ def function_of(source: str, names: dict[str, Any], origin: dict[str, Any] | Non
     3
     """
     own = dict(names)
-    key = _sources.keep(source, own, origin or {})
+    key = _kept(source, origin or {})
     exec(compile(source, key, "exec", dont_inherit=True), own)
     return own.pop("forward")
 
@@ -119,6 +106,8 @@ def function_of(source: str, names: dict[str, Any], origin: dict[str, Any] | Non
 def _import_line(name: str, obj: Any) -> str:
     if name in CUSTOM_BUILTINS:
         return CUSTOM_BUILTINS[name].import_str
+    if isinstance(obj, str):  # a type that is told as text
+        return f"{name} = {obj!r}"
     if is_ours(obj):
         return "import tracejit"
     own = getattr(obj, "__qualname__", None) or obj.__name__

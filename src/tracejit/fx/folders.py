@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,11 +40,11 @@ def _parts(module: GraphModule, folder: Path) -> tuple[list[str], list[str]]:
             lines.append(f"setattr(self, {name!r}, {child!r})")
             continue
         path = folder / f"{name}.pt"
-        save(child, path)
+        path.write_bytes(pickle.dumps(child))
         files.append(name)
         shown = repr(child).replace("\n", " ").replace("\r", " ")
         lines.append(
-            f"setattr(self, {name!r}, tracejit.load({str(path)!r}, weights_only=False))  # {shown}"
+            f"setattr(self, {name!r}, pickle.loads(Path({str(path)!r}).read_bytes()))  # {shown}"
         )
     for name, buffer in module._buffers.items():
         if buffer is not None:
@@ -72,7 +73,8 @@ def write(module: GraphModule, folder: Path, name: str) -> None:
     body = "\n".join(f"        {line}" for line in lines)
     code = "\n".join(f"    {line}" if line else "" for line in module.code.split("\n"))
     text = (
-        f"{imports}\n\nfrom tracejit.nn import *\n\n\nclass {name}(tracejit.nn.Module):\n"
+        f"import pickle\nfrom pathlib import Path\n\n{imports}\n\nfrom tracejit.nn import *\n\n\n"
+        f"class {name}(tracejit.nn.Module):\n"
         f"    def __init__(self):\n        super().__init__()\n{body}\n{code}\n"
     )
     (folder / "module.py").write_text(text)
