@@ -49,11 +49,11 @@ class GraphModule(Module):
     >>> import tracejit as tj
     >>> graph = tj.fx.Graph()
     >>> x = graph.placeholder("x")
-    >>> found = graph.output(graph.call_module("double", (x,)))
+    >>> found = graph.output(graph.call_module("twice", (x,)))
     >>> class Double(tj.nn.Module):
     ...     def forward(self, x):
     ...         return 2 * x
-    >>> GraphModule({"double": Double()}, graph)(tj.ones(2))
+    >>> GraphModule({"twice": Double()}, graph)(tj.ones(2))
     tensor([2., 2.])
     """
 

@@ -10,7 +10,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
-from types import FunctionType, GenericAlias, ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 import tracejit
@@ -212,7 +212,7 @@ def type_text(kind: Any) -> str:
     >>> type_text(tj.Tensor), type_text(int), type_text(list[int])
     ('tracejit.Tensor', 'int', 'list[int]')
     """
-    if isinstance(kind, type) and type(kind) is not GenericAlias:
+    if isinstance(kind, type) and not hasattr(kind, "__origin__"):
         if kind.__module__ == "builtins":
             return kind.__qualname__
         if _found_at("tracejit", kind.__name__) is kind:

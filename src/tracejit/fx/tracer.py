@@ -53,11 +53,9 @@ class ProxyableClassMeta(type):
     >>> class Pair(metaclass=ProxyableClassMeta):
     ...     def __init__(self, left, right):
     ...         self.left, self.right = left, right
-    >>> print(tj.fx.symbolic_trace(lambda x: Pair(x, 1).left).code.strip())
-    def forward(self, x):
-        pair_1 = __main___Pair(x, 1);  x = None
-        getattr_1 = pair_1.left;  pair_1 = None
-        return getattr_1
+    >>> traced = tj.fx.symbolic_trace(lambda x: Pair(x, 1).left)
+    >>> [node.name for node in traced.graph.nodes], traced(3)
+    (['x', 'pair', 'getattr_1', 'output'], 3)
     """
 
     def __init__(cls, name: str, bases: tuple[type, ...], names: dict[str, Any]) -> None:

@@ -30,11 +30,9 @@ def wrap(fn_or_name: W) -> W:
     >>> wrap("double")
     'double'
     >>> import tracejit as tj
-    >>> print(tj.fx.symbolic_trace(lambda x: double(x)).graph)
-    graph():
-        %x : [num_users=1] = placeholder[target=x]
-        %double : [num_users=1] = call_function[target=__main__.double](args = (%x,), kwargs = {})
-        return double
+    >>> traced = tj.fx.symbolic_trace(lambda x: double(x))
+    >>> [node.name for node in traced.graph.nodes], traced(tj.ones(1))
+    (['x', 'double', 'output'], [1.0, 1.0])
     """
     if not callable(fn_or_name) and not isinstance(fn_or_name, str):
         raise RuntimeError(
