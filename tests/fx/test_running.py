@@ -243,3 +243,13 @@ def test_packages_of_files(tmp_path, monkeypatch):
     from written_net import Written
 
     assert_alike(Written()(X), traced(X))
+
+
+def test_operators_of_programs():
+    @tj.library.custom_op("graphs::twice", mutates_args=())
+    def twice(x: tj.Tensor) -> tj.Tensor:
+        return x * 2
+
+    traced = fx.symbolic_trace(lambda x: tj.ops.graphs.twice(twice(x)))
+    assert traced.code.count("tracejit.ops.graphs.twice(") == 2
+    assert pickle.loads(pickle.dumps(traced))(X).tolist() == (X * 4).tolist()

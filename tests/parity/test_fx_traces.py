@@ -48,6 +48,7 @@ PROGRAMS = {
     "unpacked": "(lambda a, b: a + b)(*x)",
     "asserted": "t._assert(x.shape[0] > 1, 'no')",
     "nothing": "None",
+    "parts of functions": "t.ops.aten.add.Tensor(x, x), t.ops.aten.relu(x)",
     "attributes": "getattr(x, 'data'), x.view('a')",
     **{f"int {name}": f"{name}(x)" for name in ("int", "range", "round", "float", "len", "list")},
     "divmod": "divmod(x, 2)",
@@ -84,6 +85,24 @@ def _annotated(t: Any) -> Any:
 
     f.__annotations__ = {"a": list[int], "b": t.Tensor, "c": int | float, "return": tuple[int, ...]}
     return f
+
+
+def _own_rule(t: Any) -> Any:
+    class Double(t.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    return lambda x: Double.apply(x) + 1
+
+
+def test_functions_with_a_backward_of_their_own():
+    assert traced(_own_rule, tj) == traced(_own_rule, torch)
 
 
 def test_parameters():

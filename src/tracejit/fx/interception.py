@@ -16,11 +16,12 @@ from threading import RLock
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
+from ..autograd.function import Function
 from ..nn.module import Module
 from ..ops.op import Op
 from ..ops.tensors_only import StrictOp
 from ..tensor import Tensor
-from .spelling import Published, published
+from .spelling import OPERATORS, Published, known, published
 
 __all__ = ["intercepting", "release", "settle", "take"]
 
@@ -104,10 +105,10 @@ def _call(key: Any, own: FunctionType, args: tuple[Any, ...], kwargs: dict[str, 
     if isinstance(key, Instead):
         return key.function(*args, **kwargs)
     if key is None:  # an op as an object: it is the first argument
-        known, args = published().get(id(args[0])), args[1:]
-        if known is None:
-            return own(args[0], *args, **kwargs)
-        key = known
+        key = known(args[0])
+        if key is None:
+            return own(*args, **kwargs)
+        args = args[1:]
     if isinstance(key, Published):
         signature = _signatures().get(id(key.target))
         if signature is not None:
@@ -168,6 +169,11 @@ def _plainly(call: Any, *args: Any, **kwargs: Any) -> Any:
     return call.function(*args, **kwargs)
 
 
+def _forward(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    """What a function with a backward of its own computes: proxies have no gradients."""
+    return cls._run(cls._node(), *cls._with_defaults(args, kwargs))
+
+
 def _as_module(module: Any, *args: Any, **kwargs: Any) -> Any:
     """A compiled module like any other, to which tracers may listen."""
     return Module.__call__(module, *args, **kwargs)
@@ -196,8 +202,10 @@ def _swaps() -> tuple[_Swap, ...]:
     _signatures()
     found: dict[int, _Swap] = {}
     functions = [(x.target, x) for x in published().values() if type(x.target) is FunctionType]
-    ops = [(cls.__call__, None) for cls in (Op, StrictOp)]
-    for function, key in (*functions, *ops, *_methods()):
+    ops = [(cls.__call__, None) for cls in (Op, StrictOp, *OPERATORS)]
+    applied: Any = Function.apply
+    rules = [(applied.__func__, Instead(_forward))]
+    for function, key in (*functions, *ops, *rules, *_methods()):
         if id(function) not in found:
             assert isinstance(function, FunctionType)
             own = function.__code__

@@ -16,21 +16,28 @@ from typing import Any, NamedTuple
 import tracejit
 
 from .. import fft, linalg, special
+from ..aten import Overload, Packet
 from ..nn import functional
+from ..operators import CustomOpDef
 from ..ops.op import Op
 from ..ops.tensors_only import StrictOp
 from ..tensor import Tensor
 
 __all__ = [
+    "OPERATORS",
     "Published",
     "base_name",
     "is_ours",
+    "known",
     "pretty_target",
     "publish_as",
     "published",
     "qualified_name",
     "type_text",
 ]
+
+#: Operators as objects.
+OPERATORS = (Overload, Packet, CustomOpDef)
 
 #: Functions of ``nn.functional`` that are PyTorch's own, in C.
 _NATIVE = frozenset(
@@ -101,8 +108,8 @@ def _all() -> Iterator[Published]:
             yield Published(target, f"tracejit.functional.{name}", name, True)
         elif name not in _APART:
             own = target.__name__  # that of the function another name is for, if there is one
-            known = own if getattr(tracejit, own, None) is target else name
-            yield Published(target, f"tracejit.{known}", known, False)
+            called = own if getattr(tracejit, own, None) is target else name
+            yield Published(target, f"tracejit.{called}", called, False)
     for space in (linalg, fft, special):
         yield from (_of_space(space, name) for name in space.__all__)
 
@@ -136,7 +143,20 @@ def published() -> dict[int, Published]:
 
 
 def _known(obj: Any) -> Published | None:
+    if isinstance(obj, OPERATORS):
+        space = obj._namespace if isinstance(obj, CustomOpDef) else "aten"
+        return Published(obj, f"tracejit.ops.{space}.{obj.__name__}", obj.__name__, False)
     return published().get(id(obj)) or _MORE.get(id(obj))
+
+
+def known(obj: Any) -> Published | None:
+    """What graphs know of a function, or of an operator by PyTorch's name of it.
+
+    >>> import tracejit as tj
+    >>> known(tj.ops.aten.add.Tensor).text
+    'tracejit.ops.aten.add.Tensor'
+    """
+    return _known(obj)
 
 
 def base_name(target: Callable[..., Any]) -> str:
@@ -146,8 +166,8 @@ def base_name(target: Callable[..., Any]) -> str:
     >>> base_name(tj.linalg.inv)
     'linalg_inv'
     """
-    known = _known(target)
-    name: str = known.name if known else target.__name__
+    found = _known(target)
+    name: str = found.name if found else target.__name__
     return name
 
 
@@ -187,9 +207,9 @@ def qualified_name(func: Callable[..., Any]) -> str:
     >>> qualified_name(tj.nn.functional.conv2d), qualified_name(tj.Tensor.add), qualified_name(len)
     ('tracejit.conv2d', 'tracejit.Tensor.add', 'len')
     """
-    known = _known(func)
-    if known is not None:
-        return known.text
+    found = _known(func)
+    if found is not None:
+        return found.text
     name = func.__name__
     if getattr(builtins, name, None) is func:
         return name
