@@ -36,7 +36,7 @@ LAYERS: dict[str, int] = {
     **dict.fromkeys(
         ("backends", "made_modules", "memory_formats", "named_dtypes", "number_limits"), 0
     ),
-    **dict.fromkeys(("absent", "accelerator", "compiler", "fx", "multiprocessing", "onnx"), 0),
+    **dict.fromkeys(("absent", "accelerator", "compiler", "multiprocessing", "onnx"), 0),
     **dict.fromkeys(("nested", "overrides", "scripting", "torch_version", "version"), 0),
     **dict.fromkeys(("lengths", "plain_number", "symbols"), 0),
     "cuda": 0,
@@ -100,7 +100,7 @@ LAYERS: dict[str, int] = {
     **dict.fromkeys(("library", "operators", "schemas", "storage", "_tensor_str", "__config__"), 5),
     "": 6,
     # These use the package as its users do, by its public names.
-    **dict.fromkeys(("cli", "testing", "__main__"), 7),
+    **dict.fromkeys(("cli", "fx", "testing", "__main__"), 7),
 }
 EAGER = frozenset(name for name, layer in LAYERS.items() if layer == 2) - {"ir"}
 #: The program as data and eager values share a layer and do not know each other.

@@ -10,6 +10,9 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from . import fft as _fft
+from . import linalg as _linalg
+from . import special as _special
 from .autograd.grad_mode import is_grad_enabled
 from .device import device
 from .dtypes import DType as dtype  # noqa: N813  (PyTorch's spelling)
@@ -158,7 +161,11 @@ def _unwrapped(tensor: Any) -> Any:
     return tensor
 
 
-make_module("_C._nn", functional, _parse_to=_parse_to)
+make_module("_C._nn", functional, _parse_to=_parse_to, log_sigmoid=functional.logsigmoid)
+for _space, _path in ((_linalg, "linalg"), (_fft, "fft"), (_special, "special")):
+    make_module(
+        f"_C._{_path}", **{f"{_path}_{name}": getattr(_space, name) for name in _space.__all__}
+    )
 make_module(
     "_C._functorch",
     get_unwrapped=_unwrapped,

@@ -17,11 +17,14 @@ from .ops.functions.einsum import einsum
 from .ops.functions.joining import cat, stack
 from .ops.functions.matrices import tensordot
 from .ops.functions.ranges import arange
+from .ops.keywords import as_called
 from .tensor import Tensor
 
 __all__ = ["EinopsOperations", "meet_libraries"]
 
 _NAME = "tracejit"
+#: The one that programs call: it may be given what stands for tensors.
+_tensordot = as_called(tensordot)
 
 
 class EinopsOperations:
@@ -143,11 +146,11 @@ def _layers_for_torch(module: ModuleType, load: Callable[[], None]) -> None:
 
 
 def _transposed(x: Tensor, axes: Sequence[int]) -> Any:
-    return x.permute(axes)
+    return x.permute(*axes)
 
 
 def _contracted(x: Tensor, y: Tensor, axes: Any = 2) -> Any:
-    return tensordot(x, y, axes)
+    return _tensordot(x, y, dims=axes)
 
 
 def _opt_einsum(module: ModuleType, load: Callable[[], None]) -> None:

@@ -1,38 +1,69 @@
-"""Symbolic tracing, which this package does not do: nothing is ever traced, and programs that ask are told so."""
+"""Programs written down as graphs that can be looked at, changed, and run: the interface of PyTorch's ``fx``.
 
-from __future__ import annotations
+A program is run on proxies, and what is done with these becomes the nodes of a graph. A branch or a loop that hangs on
+a value cannot be written down like that, and is refused; :func:`tracejit.compile` records those.
+"""
 
-from typing import Any, NoReturn
+from ..made_modules import make_module
+from . import (  # noqa: F401  (reached by their paths)
+    codegen,
+    experimental,
+    graph,
+    graph_module,
+    immutable_collections,
+    interpreter,
+    node,
+    operator_schemas,
+    parameters,
+    passes,
+    proxy,
+    pytree_codegen,
+    subgraph_rewriter,
+    traceback,
+    tracer,
+    tracer_base,
+    wrapping,
+)
+from .codegen import CodeGen
+from .graph import Graph
+from .graph_module import GraphModule
+from .interpreter import Interpreter, Transformer
+from .matching import InternalMatch, SubgraphMatcher
+from .node import Node, has_side_effect, map_arg
+from .parameters import PH
+from .proxy import Proxy
+from .subgraph_rewriter import replace_pattern
+from .tracer import ProxyableClassMeta, Tracer, symbolic_trace
+from .wrapping import wrap
 
-from ..scripting import unchanged
+__all__ = [
+    "PH",
+    "CodeGen",
+    "Graph",
+    "GraphModule",
+    "Interpreter",
+    "Node",
+    "Proxy",
+    "ProxyableClassMeta",
+    "Tracer",
+    "Transformer",
+    "has_side_effect",
+    "map_arg",
+    "replace_pattern",
+    "symbolic_trace",
+    "wrap",
+]
 
-__all__ = ["GraphModule", "Proxy", "symbolic_trace", "wrap"]
-
-
-class Proxy:
-    """What stands for a value while PyTorch traces; there are none."""
-
-
-class GraphModule:
-    """What PyTorch's tracing makes; there are none."""
-
-
-def wrap(fn_or_name: Any) -> Any:
-    """The function, or name of a function, itself.
-
-    >>> wrap(len) is len
-    True
-    """
-    return unchanged(fn_or_name) if callable(fn_or_name) else fn_or_name
-
-
-def symbolic_trace(*_: Any, **__: Any) -> NoReturn:
-    """Refused. Raises ``NotImplementedError``.
-
-    >>> symbolic_trace(None)
-    Traceback (most recent call last):
-    NotImplementedError: modules are not traced symbolically; compile(module) records a run of them
-    """
-    raise NotImplementedError(
-        "modules are not traced symbolically; compile(module) records a run of them"
-    )
+vars(proxy).update({name: getattr(tracer_base, name) for name in tracer_base.__all__})
+make_module(
+    "fx._symbolic_trace",
+    parameters,
+    tracer,
+    wrapping,
+    _assert_is_none=wrapping.assert_is_none,
+    is_fx_symbolic_tracing=tracer.is_fx_tracing,
+)
+make_module("fx.passes.utils")
+make_module(
+    "fx.passes.utils.matcher_utils", SubgraphMatcher=SubgraphMatcher, InternalMatch=InternalMatch
+)

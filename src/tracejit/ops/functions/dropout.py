@@ -141,7 +141,7 @@ def alpha_dropout(
 
 @function(method=False)
 def gumbel_softmax(
-    logits: Tensor, tau: float = 1.0, hard: bool = False, eps: float = 1e-10, dim: int = -1
+    logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
 ) -> Tensor:
     """A sample of the Gumbel-softmax distribution; one-hot with soft gradients when ``hard``.
 
