@@ -46,6 +46,7 @@ class LeafSpec(TreeSpec, metaclass=_Leaves):
     """
 
     def __new__(cls) -> TreeSpec:  # type: ignore[misc]  # forms of leaves are all equal, and of one class
+        """The one form that there is of leaves."""
         return TreeSpec(None, None, ())
 
 

@@ -61,6 +61,7 @@ class Seeded(Drawing):
     """
 
     def __call__(self, *given: Any, **named: Any) -> Any:
+        """What it does, with true numbers for those that vary."""
         return self._shown(*map(_true, given), **{name: _true(x) for name, x in named.items()})
 
     def __instancecheck__(self, found: Any) -> bool:

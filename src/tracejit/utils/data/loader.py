@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from ...cuda.driver import is_available
 from ...random import Generator
@@ -13,6 +13,8 @@ from .dataset import IterableDataset
 from .sampler import BatchSampler, RandomSampler, SequentialSampler
 
 __all__ = ["DataLoader", "get_worker_info"]
+
+T = TypeVar("T", covariant=True)
 
 
 def get_worker_info() -> None:
@@ -25,7 +27,7 @@ def get_worker_info() -> None:
     return
 
 
-class DataLoader:
+class DataLoader(Generic[T]):
     """Goes over a dataset in batches, again from the start each time it is iterated.
 
     ``shuffle`` draws a new order each time, from ``generator`` or the default one; ``sampler`` or ``batch_sampler``
