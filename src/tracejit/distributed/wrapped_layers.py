@@ -62,7 +62,8 @@ class ActivationWrapper(Module):
 
     def __getitem__(self, key: Any) -> Any:
         """An item of the layer inside."""
-        return self._checkpoint_wrapped_module[key]
+        inside: Any = self._checkpoint_wrapped_module
+        return inside[key]
 
     def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[tuple[str, Any]]:
         """Parameters by the names that they have without such layers."""

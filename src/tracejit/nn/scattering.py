@@ -68,7 +68,7 @@ def gather(outputs: Sequence[Any], target_device: Any, dim: int = 0) -> Any:
         pairs = [(k, gather([one[k] for one in outputs], target_device, dim)) for k in first]
         return type(first)(pairs)
     rows = [gather(row, target_device, dim) for row in zip(*outputs, strict=True)]
-    return first._make(rows) if is_namedtuple_instance(first) else type(first)(rows)  # type: ignore[attr-defined]
+    return first._make(rows) if is_namedtuple_instance(first) else type(first)(rows)
 
 
 def _joined(tensors: Sequence[Tensor], place: Any, dim: int) -> Any:

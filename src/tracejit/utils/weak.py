@@ -21,7 +21,6 @@ class WeakIdRef(ref[Any]):
     __slots__ = ("_id",)
 
     def __init__(self, key: Any, callback: Any = None) -> None:
-        super().__init__(key, callback)
         self._id = id(key)
 
     def __hash__(self) -> int:

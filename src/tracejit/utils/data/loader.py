@@ -150,7 +150,7 @@ class _Endless:
 class _BaseDataLoaderIter:
     """One walk over a loader. Its names are PyTorch's: programs reach into walks, to begin one in its middle."""
 
-    def __init__(self, loader: DataLoader) -> None:
+    def __init__(self, loader: DataLoader[Any]) -> None:
         self._dataset = loader.dataset
         self._collate_fn = loader.collate_fn
         self._drop_last = loader.drop_last
@@ -186,7 +186,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
 class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
     """A walk in which the process that asks reads the samples."""
 
-    def __init__(self, loader: DataLoader) -> None:
+    def __init__(self, loader: DataLoader[Any]) -> None:
         super().__init__(loader)
         one_by_one = isinstance(self._dataset, IterableDataset)
         self._samples = iter(self._dataset) if one_by_one else None
