@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .tensor import Tensor
-from .utils._pytree import tree_leaves
+from .utils.trees import tree_leaves
 
 __all__ = ["cond", "while_loop"]
 

@@ -310,7 +310,7 @@ class CompiledFunction(Keeping, Inspection, Copies):
             self.stats.eager_calls -= 1
             if entry.extents:
                 return self._with_constants(entry, tensors, args, kwargs, reason)
-            if entry.varying:
+            if entry.varying or entry.sizes:
                 return self._record(entry.key, tensors, args, kwargs)
             return self._recorded(entry, tensors, args, kwargs, why)
         if self._gives_up(entry) or self._learns(listener):  # the next call is recorded once more

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -11,6 +12,8 @@ __all__ = [
     "has_torch_function",
     "has_torch_function_unary",
     "has_torch_function_variadic",
+    "is_tensor_like",
+    "wrap_torch_function",
 ]
 
 
@@ -64,6 +67,41 @@ def handle_torch_function(
             return answer
     name = getattr(public_api, "__name__", public_api)
     raise TypeError(f"no implementation found for '{name}' on types that define __torch_function__")
+
+
+def is_tensor_like(inp: Any) -> bool:
+    """Is this a tensor, or of a class that takes functions over?
+
+    >>> import tracejit as tj
+    >>> is_tensor_like(tj.ones(1)), is_tensor_like(3)
+    (True, False)
+    """
+    return hasattr(type(inp), "retain_grad") or hasattr(type(inp), "__torch_function__")
+
+
+def wrap_torch_function(
+    dispatcher: Callable[..., Iterable[Any]],
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator: where one of those that ``dispatcher`` names takes functions over, it answers.
+
+    >>> @wrap_torch_function(lambda a: (a,))
+    ... def twice(a):
+    ...     return a * 2
+    >>> twice(3)
+    6
+    """
+
+    def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            relevant = tuple(dispatcher(*args, **kwargs))
+            if has_torch_function(relevant):
+                return handle_torch_function(wrapped, relevant, *args, **kwargs)
+            return function(*args, **kwargs)
+
+        return wrapped
+
+    return wrap
 
 
 class TorchFunctionMode:

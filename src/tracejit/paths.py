@@ -6,6 +6,7 @@ loaded then (those of distributions with them); nothing here has a value of its 
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import typing
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from . import (
     control_flow,
     nn,
     optim,
+    overrides,
     profiler,
     quantization,
     scans,
@@ -29,7 +31,7 @@ from .autograd.handle import RemovableHandle
 from .cuda import seeds
 from .func import functional_call
 from .made_modules import make_module
-from .nn import lazy, parallel, recurrent_functions, reductions, uninitialized
+from .nn import lazy, parallel, recurrent_functions, reductions, scattering, uninitialized
 from .ops.functions import return_types
 from .ops.table import FUNCTIONS
 from .scripting import unchanged
@@ -107,7 +109,9 @@ def _make_all() -> None:
     make_module("nn._reduction", reductions)
     make_module("_VF", recurrent_functions)
     make_module("_subclasses")
-    make_module("_subclasses.fake_tensor", is_fake=_is_fake)
+    make_module(
+        "_subclasses.fake_tensor", is_fake=_is_fake, unset_fake_temporarily=contextlib.nullcontext
+    )
     sys.modules["tracejit"].torch = sys.modules["tracejit"]  # type: ignore[attr-defined]  # by this name in itself
     make_module("utils.hooks", RemovableHandle=RemovableHandle)
     make_module("autograd.variable", Variable=autograd.Variable)
@@ -128,6 +132,12 @@ def _make_all() -> None:
     make_module("nn.modules.lazy", lazy)
     for name in ("distributed", "data_parallel"):
         make_module(f"nn.parallel.{name}", parallel)
+    make_module("nn.parallel.scatter_gather", scattering)
+    asked = {name: getattr(overrides, name) for name in overrides.__all__ if "_torch_f" in name}
+    sys.modules["tracejit.nn.functional"].__dict__.update(asked, _Reduction=reductions)
+    sys.modules["tracejit.nn.parallel"].__dict__.update(
+        gather=scattering.gather, scatter=scattering.scatter
+    )
     for name in uninitialized.__all__:
         setattr(sys.modules["tracejit.nn.parameter"], name, getattr(uninitialized, name))
 
@@ -141,6 +151,8 @@ def names_of_jit() -> dict[str, Any]:
     make_module("jit.annotations", typing, **{f"BroadcastingList{n}": list for n in (1, 2, 3)})
     decorators = ("_overload", "_overload_method", "_script_if_tracing")
     return {
+        "Error": scripting.Error,
+        "TracerWarning": scripting.TracerWarning,
         "isinstance": scripting.is_of_type,
         **dict.fromkeys(decorators, unchanged),
         **dict.fromkeys(("ScriptModule", "RecursiveScriptModule"), nn.Module),

@@ -7,7 +7,7 @@ from typing import Any
 
 from .ops.functions.joining import cat, stack
 from .tensor import Tensor
-from .utils._pytree import tree_flatten, tree_unflatten
+from .utils.trees import tree_flatten, tree_unflatten
 
 __all__ = ["associative_scan"]
 

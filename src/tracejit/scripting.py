@@ -33,6 +33,14 @@ __all__ = [
 ]
 
 
+class TracerWarning(Warning):
+    """Of a script compiler, which there is not: programs name it to have such warnings left out."""
+
+
+class Error(RuntimeError):
+    """What programs catch around scripted functions, of which there are none."""
+
+
 def is_scripting() -> bool:
     """False: functions run as the Python they are.
 

@@ -16,6 +16,7 @@ from typing import Any
 from ..autograd.grad_mode import no_grad
 from ..made_modules import make_module
 from ..tensor import Tensor
+from . import wrapped_layers
 from .collectives import (
     all_to_all,
     all_to_all_single,
@@ -349,3 +350,6 @@ def __getattr__(name: str) -> Any:
 
 
 make_module("distributed.distributed_c10d", sys.modules[__name__])
+make_module("distributed.algorithms")
+make_module("distributed.algorithms._checkpoint")
+make_module("distributed.algorithms._checkpoint.checkpoint_wrapper", wrapped_layers)

@@ -1,4 +1,4 @@
-"""Layers that normalise: LayerNorm, RMSNorm, GroupNorm."""
+"""Layers that normalise: LayerNorm, RMSNorm, GroupNorm, CrossMapLRN2d."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..dtypes import DType
+from ..ops.functions.joining import stack
 from . import functional as F
 from . import init
 from .linear import empty_parameter
 from .module import Module
 
-__all__ = ["GroupNorm", "LayerNorm", "RMSNorm"]
+__all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "RMSNorm"]
 
 
 def _as_shape(normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
@@ -156,3 +157,41 @@ class GroupNorm(_Affine):
             f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
             f"bias={self.bias is not None}"
         )
+
+
+class CrossMapLRN2d(Module):
+    """``x / (k + alpha / size * sum of x**2 over neighbouring channels)**beta`` for (N, C, H, W).
+
+    The older form of ``LocalResponseNorm``, which the layer of PyTorch differs from: its window of
+    ``2 * ((size - 1) // 2) + 1`` channels keeps the first channel after it has left it. So does this one. Raises
+    ``ValueError`` for what has not four dimensions.
+
+    >>> import tracejit as tj
+    >>> CrossMapLRN2d(2, alpha=2.0)(tj.ones(1, 3, 1, 1)).flatten()
+    tensor([0.5946, 0.4387, 0.4387])
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
+        super().__init__()
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, input: Any) -> Any:
+        """The same."""
+        if input.dim() != 4:
+            raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead.")
+        squares = input.square().unbind(1)
+        reach = int((self.size - 1) / 2 + 1)
+        total = sum(squares[1:reach], start=squares[0])
+        totals = [total]
+        for channel in range(1, len(squares)):
+            if channel + reach - 1 < len(squares):
+                total = total + squares[channel + reach - 1]
+            if channel > reach:
+                total = total - squares[channel - reach]
+            totals.append(total)
+        scale = stack(totals, 1) * (self.alpha / self.size) + self.k
+        return input * scale**-self.beta
+
+    def extra_repr(self) -> str:
+        """The options that are in the text of the layer."""
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

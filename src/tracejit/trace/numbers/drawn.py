@@ -12,13 +12,15 @@ import random
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from operator import index
 from types import BuiltinMethodType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 
+from ...extents import Extent
 from ...modes import MODES
-from ...varying import plain
+from ...varying import is_varying, plain
 from ..state.picked_items import picks
 from ..state.purity import words
 from .numbers import Number
@@ -32,6 +34,8 @@ _DRAWING = words(
     uniform vonmises vonmisesvariate weibull weibullvariate
     """
 )
+#: Names of NumPy for what takes a seed.
+_OF_SEEDS = words("MT19937 PCG64 PCG64DXSM Philox RandomState SFC64 SeedSequence default_rng seed")
 
 
 class Drawing:
@@ -50,6 +54,41 @@ class Drawing:
         return drawing_like(found) or found
 
 
+class Seeded(Drawing):
+    """Stands for a class of generators, or a function that makes or seeds one: all of them want true numbers.
+
+    They are written in C. Some refuse what is no ``int`` of Python's own, others take its hash for it.
+    """
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        """What it does, with true numbers for those that vary."""
+        return self._shown(*map(_true, given), **{name: _true(x) for name, x in named.items()})
+
+    def __instancecheck__(self, found: Any) -> bool:
+        return isinstance(found, self._shown)
+
+    def __subclasscheck__(self, found: Any) -> bool:
+        return issubclass(found, self._shown)
+
+    def __mro_entries__(self, bases: Any) -> tuple[Any, ...]:
+        return (self._shown,)
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self._shown == other)
+
+    def __hash__(self) -> int:
+        return hash(self._shown)
+
+
+def _true(seed: Any) -> Any:
+    """A seed with plain numbers in it, which are constants of the recording from here on."""
+    if type(seed) in (list, tuple):
+        return type(seed)(map(_true, seed))
+    if type(seed) is Extent:
+        return index(seed)
+    return seed._forced() if is_varying(seed) else seed
+
+
 def drawing_like(value: Any) -> Any:
     """What stands for ``value`` while a function is recorded; None for what draws no numbers.
 
@@ -59,10 +98,14 @@ def drawing_like(value: Any) -> Any:
     kind = type(value)  # nothing else of it is asked: it may be anything
     if kind in _kinds() or (kind is ModuleType and _is_drawing(value)):
         return Drawing(value)
+    if any(value is x for x in _seeded()):
+        return Seeded(value)
     generator = value.__self__ if kind in (MethodType, BuiltinMethodType) else None
     if type(generator) not in _kinds():
         return None
     name = value.__name__
+    if name == "seed":
+        return Seeded(value)
     if name == "choice" and type(generator) is random.Random and value == generator.choice:
         return partial(chosen, generator)
     return partial(drawn, value) if name in _DRAWING and value == getattr(generator, name) else None
@@ -74,6 +117,14 @@ def _kinds() -> tuple[type, ...]:
     return (
         (random.Random,) if found is None else (random.Random, found.RandomState, found.Generator)
     )
+
+
+def _seeded() -> tuple[Any, ...]:
+    """What makes generators of a seed, besides methods of those that there are."""
+    found = sys.modules.get("numpy.random")
+    if found is None:
+        return (random.Random,)
+    return (random.Random, *(getattr(found, name) for name in _OF_SEEDS))
 
 
 def _is_drawing(module: ModuleType) -> bool:

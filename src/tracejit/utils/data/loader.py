@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from ...cuda.driver import is_available
 from ...random import Generator
@@ -13,6 +13,8 @@ from .dataset import IterableDataset
 from .sampler import BatchSampler, RandomSampler, SequentialSampler
 
 __all__ = ["DataLoader", "get_worker_info"]
+
+T = TypeVar("T", covariant=True)
 
 
 def get_worker_info() -> None:
@@ -25,7 +27,7 @@ def get_worker_info() -> None:
     return
 
 
-class DataLoader:
+class DataLoader(Generic[T]):
     """Goes over a dataset in batches, again from the start each time it is iterated.
 
     ``shuffle`` draws a new order each time, from ``generator`` or the default one; ``sampler`` or ``batch_sampler``
@@ -148,7 +150,7 @@ class _Endless:
 class _BaseDataLoaderIter:
     """One walk over a loader. Its names are PyTorch's: programs reach into walks, to begin one in its middle."""
 
-    def __init__(self, loader: DataLoader) -> None:
+    def __init__(self, loader: DataLoader[Any]) -> None:
         self._dataset = loader.dataset
         self._collate_fn = loader.collate_fn
         self._drop_last = loader.drop_last
@@ -184,7 +186,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
 class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
     """A walk in which the process that asks reads the samples."""
 
-    def __init__(self, loader: DataLoader) -> None:
+    def __init__(self, loader: DataLoader[Any]) -> None:
         super().__init__(loader)
         one_by_one = isinstance(self._dataset, IterableDataset)
         self._samples = iter(self._dataset) if one_by_one else None

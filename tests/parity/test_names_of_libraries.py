@@ -1,0 +1,185 @@
+"""Names that libraries of models import, beside PyTorch: wrapped layers, batches in pieces, weak keys, ..."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections import namedtuple
+
+import numpy as np
+import pytest
+from parity_tools import torch
+from tracejit.distributed.algorithms._checkpoint import checkpoint_wrapper as ours
+from tracejit.nn.parallel.scatter_gather import gather, scatter, scatter_kwargs
+
+import tracejit as tj
+from tracejit.utils import _pytree as pytree
+from tracejit.utils import module_tracker, weak
+
+Pair = namedtuple("Pair", "a b")
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 8])
+def test_norms_across_maps(size) -> None:
+    values = np.random.default_rng(size).standard_normal((2, 6, 3, 2)).astype(np.float32)
+    found = []
+    for of in (torch, tj):
+        layer = of.nn.CrossMapLRN2d(size, alpha=0.5, beta=0.6, k=1.5)
+        found.append((layer(of.tensor(values)).numpy(), repr(layer)))
+        with pytest.raises(ValueError, match="Expected input to be 4D, got 2D instead"):
+            layer(of.ones(2, 3))
+    np.testing.assert_allclose(found[1][0], found[0][0], rtol=2e-5)
+    assert found[1][1] == found[0][1]
+
+
+def model(of):
+    layers = of.nn.Linear(3, 4), of.nn.Tanh(), of.nn.Sequential(of.nn.Linear(4, 3), of.nn.ReLU())
+    made = of.nn.Sequential(*layers)
+    for p in made.parameters():
+        values = np.cos(np.arange(p.numel())).reshape(tuple(p.shape)).astype(np.float32)
+        p.data = of.tensor(values)
+    return made
+
+
+def of_torch():
+    from torch.distributed.algorithms._checkpoint import checkpoint_wrapper
+
+    return checkpoint_wrapper
+
+
+@pytest.mark.parametrize("name", ["checkpoint_wrapper", "offload_wrapper"])
+@pytest.mark.parametrize("policy", [False, True])
+def test_layers_around_others(name, policy) -> None:
+    found = []
+    for of, by in ((torch, of_torch()), (tj, ours)):
+        made, plain = model(of), model(of)
+
+        def chosen(module, recurse, nonwrapped_numel):
+            return recurse or nonwrapped_numel > 12
+
+        by.apply_activation_checkpointing(
+            made,
+            getattr(by, name),
+            lambda layer, of=of: isinstance(layer, of.nn.Linear),
+            auto_wrap_policy=chosen if policy else None,
+        )
+        made.load_state_dict(plain.state_dict())
+        made[0].forward(of.ones(1, 3))
+        x = of.tensor([[0.5, -1.0, 2.0]], requires_grad=True)
+        (made(x) ** 2).sum().backward()
+        gradients = [p.grad.numpy() for p in made.parameters()]
+        named = (
+            [n for n, _ in made.named_parameters()],
+            list(made.state_dict()),
+            made[0].in_features,
+        )
+        classes = [type(layer).__name__ for layer in made.modules()]
+        found.append((gradients, x.grad.numpy(), named, classes))
+    for one, other in zip(found[1][0], found[0][0], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(found[1][1], found[0][1], rtol=1e-4)
+    assert found[1][2:] == found[0][2:]
+
+
+def test_wrapped_layers_are_compiled() -> None:
+    made, plain = model(tj), model(tj)
+    ours.apply_activation_checkpointing(made, check_fn=lambda m: isinstance(m, tj.nn.Linear))
+
+    @tj.compile
+    def step(x):
+        made.zero_grad()
+        y = made(x).square().sum()
+        y.backward()
+        return y
+
+    for k in range(4):
+        x = tj.tensor([[0.5 + k, -1.0, 2.0]])
+        plain.zero_grad()
+        y = plain(x).square().sum()
+        y.backward()
+        assert tj.allclose(step(x), y)
+        for p, q in zip(made.parameters(), plain.parameters(), strict=True):
+            assert tj.allclose(p.grad, q.grad, rtol=1e-4)
+    assert step.explain().stats.compiled_calls >= 1
+
+
+def test_batches_in_pieces() -> None:
+    batch = {"x": tj.arange(5), "p": Pair(tj.ones(5, 2), [tj.zeros(5)]), "n": 3, "e": []}
+    pieces = scatter(batch, ["cpu", "cpu"])
+    assert [one["x"].tolist() for one in pieces] == [[0, 1, 2], [3, 4]]
+    assert [one["p"].a.shape for one in pieces] == [(3, 2), (2, 2)]
+    assert [(one["n"], one["e"]) for one in pieces] == [(3, []), (3, [])]
+    parts = [{"x": one["x"], "p": one["p"], "none": None} for one in pieces]
+    back = gather(parts, "cpu")
+    assert [back["x"].tolist(), type(back["p"])] == [batch["x"].tolist(), Pair]
+    assert [back["p"].b[0].shape, back["none"]] == [(5,), None]
+    given = scatter_kwargs((tj.ones(4),), {"k": tj.zeros(2)}, ["cpu", "cpu"])
+    assert [[x[0].shape for x in given[0]], len(given[1])] == [[(2,), (2,)], 2]
+    assert scatter_kwargs((tj.ones(4),), None, ["cpu", "cpu"])[1] == ({}, {})
+    with pytest.warns(UserWarning, match="without dimensions"):
+        assert gather([tj.tensor(1.0), tj.tensor(2.0)], "cpu").tolist() == [1.0, 2.0]
+    with pytest.raises(ValueError, match="same number of keys"):
+        gather([{"a": 1}, {}], "cpu")
+    w = tj.ones(4, requires_grad=True)
+    gather([x * (i + 1) for i, x in enumerate(scatter(w, ["cpu"] * 2))], "cpu").sum().backward()
+    assert w.grad.tolist() == [1.0, 1.0, 2.0, 2.0]
+
+
+def test_dictionaries_of_objects_that_nothing_else_holds() -> None:
+    one, other = tj.ones(2), tj.ones(2)
+    known = weak.WeakTensorKeyDictionary({one: 1})
+    known[other] = 2
+    assert [known[one], known[other], len(known), 3 in known] == [1, 2, 2, False]
+    del other
+    gc.collect()
+    assert list(known.values()) == [1]
+    with pytest.raises(KeyError):
+        known[tj.ones(2)]
+
+
+def entered(of, tracker_class):
+    """What layers a function in a model is in, forward and backward."""
+    seen = []
+
+    class Note(of.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            seen.append((sorted(tracker.parents), tracker.is_bw))
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            seen.append((sorted(tracker.parents), tracker.is_bw))
+            return g
+
+    made, tracker = model(of), tracker_class()
+    for layer in (made[0], made[1], made[2][0]):
+        layer.register_forward_hook(lambda module, given, result: Note.apply(result))
+    with tracker:
+        made(of.ones(2, 3)).sum().backward()
+        seen.append((sorted(tracker.parents), tracker.is_bw))
+        made[2](of.ones(2, 4, requires_grad=True)).sum().backward()
+    return seen
+
+
+def test_in_which_layers_a_program_is() -> None:
+    from torch.utils.module_tracker import ModuleTracker
+
+    expected = entered(torch, ModuleTracker)
+    assert len(expected) == 9
+    assert entered(tj, module_tracker.ModuleTracker) == expected
+
+
+def test_questions_about_nested_values() -> None:
+    theirs = torch.utils._pytree
+    values = (1, [1], (), Pair(1, 2), Pair, time.gmtime(0), {}, None, tuple)
+    for name in ("tree_is_leaf", "is_namedtuple", "is_namedtuple_instance", "is_structseq"):
+        asked = [getattr(pytree, name)(x) for x in values]
+        assert asked == [getattr(theirs, name)(x) for x in values], name
+    leaf = pytree.tree_structure(1)
+    assert isinstance(leaf, pytree.LeafSpec)
+    assert pytree.LeafSpec() == leaf
+    assert not isinstance(pytree.tree_structure([1]), pytree.LeafSpec)
+    assert tj.utils.data.DataLoader[int] is not None
+    assert issubclass(tj.jit.TracerWarning, Warning)
+    assert issubclass(tj.jit.Error, RuntimeError)
