@@ -18,7 +18,7 @@ from ..dtypes import DType
 from ..errors import DtypeError, ShapeError
 from ..types import Shape, TensorType
 from .combining import combine_elements, combine_rows
-from .comparison import eq, isnan
+from .comparison import eq
 from .elementwise import cast, where
 from .movement import pad, reshape, slice
 from .namespace import wide, xp
@@ -330,11 +330,10 @@ _REDUCES = {"prod": ("multiply", 1), "amax": ("maximum", None), "amin": ("minimu
 
 
 def _scatter_reduce_grad(g: Any, x: Any, index: Any, value: Any, out: Any, dim: int) -> Any:
-    """How much of ``g`` one equal contributor gets: extremes share evenly."""
-    hits = cast(eq(x, out) | (isnan(x) & isnan(out)), dtype=g.dtype)
+    """How much of ``g`` one equal contributor gets: extremes share evenly; NaN where none is equal to NaN."""
+    hits = cast(eq(x, out), dtype=g.dtype)
     chosen = eq(value, gather(out, index, dim=dim))
-    counts = scatter_add(hits, index, cast(chosen, dtype=g.dtype), dim=dim)
-    return where(eq(counts, 0), 0.0, g / counts)
+    return g / scatter_add(hits, index, cast(chosen, dtype=g.dtype), dim=dim)
 
 
 @indexing(
@@ -363,7 +362,7 @@ def _reduced_grad_x(g: Any, x: Any, index: Any, value: Any, out: Any, dim: int, 
         ones = full(shape=tuple(x.spec.shape), value=1, dtype=g.dtype)
         return g * scatter_combine(ones, index, value, dim=dim, reduce="prod")
     share = _scatter_reduce_grad(g, x, index, value, out, dim)
-    return where(eq(x, out), share, 0.0)
+    return share * cast(eq(x, out), dtype=g.dtype)
 
 
 def _product_of_others(g: Any, x: Any, index: Any, used: Any, out: Any, dim: int) -> Any:
@@ -389,6 +388,7 @@ def _reduced_grad_value(
         part = _product_of_others(g, x, index, used, out, dim)
     else:
         share = _scatter_reduce_grad(g, x, index, used, out, dim)
-        part = where(eq(used, gather(out, index, dim=dim)), gather(share, index, dim=dim), 0.0)
+        chosen = cast(eq(used, gather(out, index, dim=dim)), dtype=g.dtype)
+        part = chosen * gather(share, index, dim=dim)
     widths = tuple((0, v - i) for i, v in zip(index.spec.shape, value.spec.shape, strict=True))
     return pad(part, widths=widths, value=0)
