@@ -80,7 +80,7 @@ def div(x: Array, y: Array) -> Array:
     """x / y in floating point. Its gradient divides again: programs write to quotients."""
 
 
-@elementwise("-x", ufunc="negative", promotion=p.numeric_or_complex, grad=lambda g: -g)
+@elementwise("-x", ufunc="negative", promotion=p.negated, grad=lambda g: -g)
 def neg(x: Array) -> Array:
     """The negative of x."""
 
