@@ -71,6 +71,15 @@ def test_reduced_extremes_that_are_nan():
     assert both(reduced, 3.0, 3.0, 2.0, 3.0) == "[0.3333333432674408, 0.3333333432674408, 0.0, 0.5]"
 
 
+def test_second_slopes_of_products_where_both_factors_are_zero():
+    x, values = leaf(0.0, 3.0), leaf(0.0, 4.0)
+    product = x.scatter_reduce(0, tj.tensor([0, 0]), values, "prod")
+    total = (product * product).sum() + product[0] * 2
+    (slope,) = tj.autograd.grad(total, values, create_graph=True)
+    assert slope.tolist() == [0.0, 0.0]
+    assert tj.autograd.grad(slope.sum(), x)[0].tolist() == [8.0, 0.0]
+
+
 def test_writes_of_a_tensor_to_itself():
     x = tj.arange(4.0)
     for source in (x[2:], x[:2]):

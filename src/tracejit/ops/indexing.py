@@ -366,11 +366,15 @@ def _reduced_grad_x(g: Any, x: Any, index: Any, value: Any, out: Any, dim: int, 
 
 
 def _product_of_others(g: Any, x: Any, index: Any, used: Any, out: Any, dim: int) -> Any:
-    """``g`` times the product of what else comes to the same place, exact also where that is zero."""
+    """``g`` times the product of what else comes to the same place, exact also where that is zero.
+
+    What is at the place itself stays a factor, by which this can be differentiated, be it zero.
+    """
     zero = eq(used, 0)
-    zeros = scatter_add(cast(eq(x, 0), dtype=g.dtype), index, cast(zero, dtype=g.dtype), dim=dim)
+    none = full(shape=tuple(x.spec.shape), value=0, dtype=g.dtype)
+    zeros = scatter_add(none, index, cast(zero, dtype=g.dtype), dim=dim)
     filled = where(zero, 1.0, used)
-    rest = scatter_combine(where(eq(x, 0), 1.0, x), index, filled, dim=dim, reduce="prod")
+    rest = scatter_combine(x, index, filled, dim=dim, reduce="prod")
     alone = gather(where(eq(zeros, 1), g * rest, 0.0), index, dim=dim)
     return where(zero, alone, gather(g * out, index, dim=dim) / filled)
 
