@@ -72,10 +72,11 @@ class InplaceMethods(PartMethods):
         """The number of the first node that is made from now on."""
         return next_number() if MODES.grad else 0
 
-    def _assign(self, new: Tensor, since: int = 0) -> Tensor:
+    def _assign(self, new: Tensor, since: int = 0, own: Tensor | None = None) -> Tensor:
         """Overwrite the values in place with ``new`` (broadcast, cast) and take over its history.
 
-        ``since`` is the number of the first node that the function which computed ``new`` can have made.
+        ``since`` is the number of the first node that the function which computed ``new`` can have made. ``own`` is
+        what that was given for this tensor, where another operand shows its memory, too.
         """
         if self._is_mere_memory() and self._write_part(self._array, new):
             return self  # type: ignore[return-value]
@@ -101,7 +102,7 @@ class InplaceMethods(PartMethods):
             if made is None or made.sequence < since or new._base is not None:
                 new = ops.elementwise.clone(new)  # this becomes a copy of it, not the tensor itself
             assert new._grad_fn is not None
-            self._keep_saved(new._grad_fn, since)
+            self._keep_saved(new._grad_fn, since, own)
         if not (ANY[0] and is_meta(target)):
             turned = type(self._block) is Mirrored
             write_into(target, mirrored(new.array) if turned else new.array)
@@ -178,11 +179,12 @@ class InplaceMethods(PartMethods):
             new = ops.elementwise.cast(new, dtype=here.dtype)
         return new
 
-    def _keep_saved(self, last: Node, since: int) -> None:
+    def _keep_saved(self, last: Node, since: int, only: Tensor | None) -> None:
         """Nodes of ``new`` that saved this tensor get a copy of the values that are about to go.
 
         ``x.mul_(w)`` differentiates with respect to w by the old x. Nodes from before the in-place function keep what
-        they saved: their backward pass refuses it, for it has changed.
+        they saved: their backward pass refuses it, for it has changed. So does that of ``x.mul_(x)``, which saved ``x``
+        as the other operand; ``only`` is what counts as this tensor then.
         """
         own = self._edge()
         since = max(since, own[0].sequence + 1 if own is not None else 0)
@@ -196,17 +198,21 @@ class InplaceMethods(PartMethods):
             if node.sequence < since:
                 return
             if isinstance(node, OpNode) and node.saved:
-                self._copy_saved(node.saved, kept)
+                self._copy_saved(node.saved, kept, only)
             for edge in node.edges:
                 if edge is not None and edge[0] not in seen:
                     seen.add(edge[0])
                     heapq.heappush(recent, (-edge[0].sequence, edge[0]))
 
-    def _copy_saved(self, saved: dict[str, Any], kept: dict[int, Tensor]) -> None:
+    def _copy_saved(
+        self, saved: dict[str, Any], kept: dict[int, Tensor], only: Tensor | None
+    ) -> None:
         version = self._writes
         for entry in saved.values():
             tensor = getattr(entry, "tensor", None)
             if tensor is None or tensor._writes is not version or entry.version != version.value:
+                continue
+            if only is not None and tensor is not only:
                 continue
             if id(tensor) not in kept:
                 copy = tensor._alias()

@@ -17,7 +17,7 @@ from .slots import gradient_of
 if TYPE_CHECKING:
     from ..tensor import Tensor
 
-__all__ = ["accumulate", "arrive"]
+__all__ = ["accumulate", "arrive", "nothing_arrives"]
 
 
 def accumulate(leaf: Tensor, gradient: Tensor) -> None:
@@ -66,6 +66,16 @@ def arrive(leaf: Tensor, gradient: Tensor, create_graph: bool) -> None:
     elif wanted:
         kept = gradient if _is_sole(gradient) else _copied(gradient)
         leaf._grad = kept.detach() if kept._requires_grad else kept
+    nothing_arrives(leaf)
+
+
+def nothing_arrives(leaf: Tensor) -> None:
+    """A pass is over for a leaf, which may have added nothing: hooks are called all the same.
+
+    >>> x = tj.ones(2, requires_grad=True)
+    >>> nothing_arrives(x), x.grad
+    (None, None)
+    """
     for hook in tuple((leaf._post_accumulate_hooks or {}).values()):
         if hook(leaf) is not None:
             raise AutogradError("Tensor post accumulate grad hooks should return None.")

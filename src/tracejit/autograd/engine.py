@@ -16,10 +16,11 @@ from ..errors import AutogradError
 from ..mirrored import Mirrored
 from ..modes import MODES
 from ..ops.elementwise import add
-from .accumulation import arrive
+from .accumulation import arrive, nothing_arrives
 from .hook_calls import replaced, run_posthooks, run_prehooks
 from .joint import visit_split, watched_outputs
 from .node import AccumulateGrad, Edge, Node
+from .reaching import leading_to, leads_on
 from .turns import Turns, is_watched
 
 if TYPE_CHECKING:
@@ -76,6 +77,8 @@ class _Walk:
         self.ready: list[tuple[int, Node]] = []
         self.useful: set[Node] | None = None
         self.watched = False  # has a leaf with hooks been reached?
+        self.silent: dict[Node, int] | None = None  # bits of outputs come to without a gradient
+        self.way = -1  # the bits of edges on the way of the node just run, if it stands for many
         self.turns: Turns | None = None
         self.recorder = MODES.recorder
         self.plain = capture is None and not create_graph and self.recorder is None
@@ -84,13 +87,13 @@ class _Walk:
         """Does the pass lead to these nodes?"""
         found = self.useful
         if found is None:
-            found = _leading_to(self.tops, set(nodes), upwards=False)
+            found = leading_to(self.tops, set(nodes), upwards=False)
         return [node in found for node in nodes]
 
     def start(self, roots: Sequence[tuple[Edge, Tensor]]) -> None:
         """Queue the roots; with ``capture``, find out which nodes lead to a captured one."""
         if self.capture is not None:
-            self.useful = _leading_to([e[0] for e, _ in roots], {e[0] for e in self.capture})
+            self.useful = leading_to([e[0] for e, _ in roots], {e[0] for e in self.capture})
         for (node, number), gradient in roots:
             if self.useful is None or node in self.useful:
                 self.add(node, number, gradient)
@@ -99,12 +102,26 @@ class _Walk:
         """Add a gradient to what has arrived at an output of ``node``, and queue the node at its first."""
         buffer = self.buffers.get(node)
         if buffer is None:
-            buffer = self.buffers[node] = [None] * node.n_outputs
-            heapq.heappush(self.ready, (-node.sequence, node))
-            if type(node) is AccumulateGrad and not self.watched:
-                self.watched = is_watched(node)
+            buffer = self.queued(node)
         present = buffer[number]
         buffer[number] = gradient if present is None else add(present, gradient)
+
+    def queued(self, node: Node) -> Gradients:
+        """Where the gradients of the outputs of ``node`` arrive, which is to run."""
+        buffer: Gradients = [None] * node.n_outputs
+        self.buffers[node] = buffer
+        heapq.heappush(self.ready, (-node.sequence, node))
+        if type(node) is AccumulateGrad and not self.watched:
+            self.watched = is_watched(node)
+        return buffer
+
+    def come_by(self, node: Node, number: int) -> None:
+        """A node further up passed nothing on to an output of ``node``, which has its turn all the same."""
+        if node not in self.buffers:
+            self.queued(node)
+        if self.silent is None:
+            self.silent = {}
+        self.silent[node] = self.silent.get(node, 0) | 1 << number
 
     def finish(self) -> None:
         """Run every node that has gradients, the last recorded first."""
@@ -148,7 +165,7 @@ class _Walk:
         if not waiting:
             return
         others = [failed, *(n for _, n in self.ready if type(n) is not AccumulateGrad)]
-        reached = _leading_to(others, set(waiting))
+        reached = leading_to(others, set(waiting))
         self.ready.clear()
         for leaf in waiting:
             if leaf not in reached:
@@ -196,10 +213,13 @@ class _Walk:
     def pass_on(self, node: Node, results: Sequence[Tensor | None]) -> None:
         """Hand the gradients of a node's inputs to the nodes that made them."""
         useful = self.useful
-        for edge, gradient in zip(node.edges, results, strict=False):
-            if edge is None or gradient is None or (useful is not None and edge[0] not in useful):
+        for number, (edge, gradient) in enumerate(zip(node.edges, results, strict=False)):
+            if edge is None or (useful is not None and edge[0] not in useful):
                 continue
-            self.add(edge[0], edge[1], gradient)
+            if gradient is not None:
+                self.add(edge[0], edge[1], gradient)
+            elif not node.partial or self.way >> number & 1:
+                self.come_by(edge[0], edge[1])
         if self.watched:
             self.take_turns(node)
 
@@ -219,18 +239,23 @@ class _Walk:
         if type(node) is AccumulateGrad:
             self.end(node, grads)
             return ()
+        if node.partial:
+            grads = self.find_way(node, grads)
         acting = node
         if node.hooked or self.capture is not None:
             acting = self.look(node, grads)
         useful = self.useful
-        if useful is not None and not self.accumulates and not _leads_on(node, useful):
+        if useful is not None and not self.accumulates and not leads_on(node, useful):
             # What was asked for is here, and nothing further down.
             return [None] * len(node.edges)
         if node.prehooks:
             grads = run_prehooks(node, grads)
         if useful is not None and node.partial:
             return self.visit_part(node, acting, grads, useful)
-        results = _applied(node, acting, grads)
+        if self.silent is not None and all(g is None for g in grads):
+            results = node.come_by()
+        else:
+            results = _applied(node, acting, grads)
         if len(results) != len(node.edges):
             raise AutogradError(
                 f"{node.name()} returned an incorrect number of gradients "
@@ -242,11 +267,23 @@ class _Walk:
             node.release()
         return results
 
+    def find_way(self, node: Node, grads: Gradients) -> Gradients:
+        """The gradients for a node that stands for many; where the pass goes on from there without any."""
+        silent = 0 if self.silent is None else self.silent.get(node, 0)
+        bits = silent
+        for number, gradient in enumerate(grads):
+            if gradient is not None:
+                bits |= 1 << number
+        self.way = node.way(bits)
+        return node.filled(grads, silent) if silent else grads
+
     def visit_part(
         self, node: Node, acting: Any, grads: Gradients, useful: set[Node]
     ) -> Sequence[Tensor | None]:
         """Run a node that stands for many: only what is asked for counts."""
         wanted = [e is not None and e[0] in useful for e in node.edges]
+        if all(g is None for g in grads):
+            return node.come_by()
         results = _applied(node, acting, grads, wanted)
         if node.hooks:
             results = run_posthooks(node, results, grads)
@@ -274,10 +311,11 @@ class _Walk:
         for number, hooks in (node.tensor_hooks or {}).items():
             if only is not None and number not in only:
                 continue
+            if grads[number] is None and not self.comes_to_output(node, number):
+                continue
             for hook in tuple(hooks.values()):
                 present = grads[number]
-                if present is not None:
-                    grads[number] = replaced(present, hook(present), hook)
+                grads[number] = replaced(present, hook(present), hook)
         for number, reference in (node.retained or {}).items():
             tensor, present = reference(), grads[number]
             if only is not None and number not in only:
@@ -287,6 +325,12 @@ class _Walk:
                     present = present.detach()
                 before = tensor._grad
                 tensor._grad = present if before is None else add(before, present)
+
+    def comes_to_output(self, node: Node, number: int) -> bool:
+        """Does a pass that comes to a node come to this output of it, too?"""
+        if not node.partial:
+            return True
+        return self.silent is not None and bool(self.silent.get(node, 0) >> number & 1)
 
     def take(self, node: Node, grads: Gradients) -> None:
         """Remember the gradients asked for by ``capture``."""
@@ -304,10 +348,7 @@ class _Walk:
         leaf = node.variable
         for hook in tuple((leaf._hooks or {}).values()):
             present = grads[0]
-            if present is not None:
-                grads[0] = replaced(present, hook(present), hook)
-        if grads[0] is None:
-            return
+            grads[0] = replaced(present, hook(present), hook)
         if self.capture is not None:
             self.take(node, grads)
         if self.adds_to(node):
@@ -317,14 +358,20 @@ class _Walk:
                 self.end_watched(node, grads)
                 return
             gradient = grads.pop()
-            assert gradient is not None
-            arrive(leaf, gradient, self.create_graph)
+            if gradient is None:
+                nothing_arrives(leaf)
+            else:
+                arrive(leaf, gradient, self.create_graph)
 
     def end_watched(self, node: AccumulateGrad, grads: Gradients) -> None:
         """Accumulate at a leaf whose node has hooks: they see the gradient that came, or the ``.grad`` it became."""
         leaf = node.variable
-        shown = None if leaf._grad is None else grads[0]
-        arrive(leaf, grads.pop(), self.create_graph)  # type: ignore[arg-type]
+        gradient = grads.pop()
+        shown = None if leaf._grad is None else gradient
+        if gradient is None:
+            nothing_arrives(leaf)
+        else:
+            arrive(leaf, gradient, self.create_graph)
         for hook in tuple((node.hooks or {}).values()):
             hook((), (leaf._grad if shown is None else shown,))
 
@@ -339,36 +386,4 @@ def _applied(
         found = acting.apply_part(grads, wanted)
     else:
         found = acting.apply(grads)
-    return found
-
-
-def _leads_on(node: Node, useful: set[Node]) -> bool:
-    return any(edge is not None and edge[0] in useful for edge in node.edges)
-
-
-def _leading_to(roots: Sequence[Node], targets: set[Node], upwards: bool = True) -> set[Node]:
-    """The nodes from which a target can be reached, targets included: found from the leaves upwards.
-
-    Without ``upwards`` just the targets that can be reached.
-    """
-    lowest = min((t.sequence for t in targets), default=0)
-    seen: set[Node] = set(roots)
-    stack = list(seen)
-    parents: dict[Node, list[Node]] = {}
-    while stack:
-        node = stack.pop()
-        for edge in node.edges:
-            if edge is None or edge[0].sequence < lowest:
-                continue
-            parents.setdefault(edge[0], []).append(node)
-            if edge[0] not in seen:
-                seen.add(edge[0])
-                stack.append(edge[0])
-    found = targets & seen
-    stack = list(found) if upwards else []
-    while stack:
-        for parent in parents.get(stack.pop(), ()):
-            if parent not in found:
-                found.add(parent)
-                stack.append(parent)
     return found

@@ -14,6 +14,7 @@ from ..ops.elementwise import cast
 from ..ops.movement import sum_to
 from ..ops.source import full
 from .node import FREED, Edge, Node
+from .once import once_differentiable as once_differentiable
 from .saved import INFERENCE, SavedTensor, alias_of
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ class FunctionNode(Node):
     """One call of a :class:`Function`: the ``ctx`` of forward and backward, and the node in the graph."""
 
     function: type[Function]
+    always_runs = True
 
     def __init__(self) -> None:
         super().__init__(())
@@ -136,6 +138,10 @@ class FunctionNode(Node):
             self._checked(position, gradient) if edge is not None else None
             for position, (edge, gradient) in enumerate(zip(self.edges, results, strict=False))
         ]
+
+    def come_by(self) -> Sequence[Tensor | None]:
+        """What ``backward`` makes of zeros, or of None where it asked for that."""
+        return self.apply([None] * self.n_outputs)
 
     def _checked(self, position: int, gradient: Any) -> Any:
         """A returned gradient in its input's shape and dtype."""
@@ -337,61 +343,3 @@ def _save(node: FunctionNode, outputs: Sequence[Any], made: Sequence[Any]) -> No
         )
     node._saved = saved
     node._to_save = node._dirty = node._constant = ()
-
-
-def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator for a ``backward`` that must not be differentiated: doing so is a ``RuntimeError``.
-
-    >>> import tracejit as tj
-    >>> class Double(tj.autograd.Function):
-    ...     @staticmethod
-    ...     def forward(ctx, x):
-    ...         return x * 2
-    ...     @staticmethod
-    ...     @once_differentiable
-    ...     def backward(ctx, g):
-    ...         return g * 2
-    >>> x = tj.tensor(3.0, requires_grad=True)
-    >>> tj.autograd.grad(Double.apply(x), x)
-    (tensor(2.),)
-    """
-
-    @functools.wraps(function)
-    def wrapper(ctx: FunctionNode, *grads: Any) -> Any:
-        recording = MODES.grad
-        MODES.grad = False
-        try:
-            found = function(ctx, *grads)
-        finally:
-            MODES.grad = recording
-        if not recording or not any(g is not None and g._requires_grad for g in grads):
-            return found
-        results = found if isinstance(found, tuple) else (found,)
-        node = NotTwice([g._edge() for g in grads if g is not None and g._requires_grad])
-        marked = tuple(_marked(node, r) for r in results)
-        return marked if isinstance(found, tuple) else marked[0]
-
-    wrapper.once_differentiable = True  # type: ignore[attr-defined]
-    return wrapper
-
-
-class NotTwice(Node):
-    """Refuses to be differentiated."""
-
-    def name(self) -> str:
-        """PyTorch's name for it."""
-        return "Error"
-
-    def apply(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
-        """Raise."""
-        raise AutogradError(
-            "trying to differentiate twice a function that was marked with @once_differentiable"
-        )
-
-
-def _marked(node: Node, result: Any) -> Any:
-    if result is None or not hasattr(result, "_edge"):
-        return result
-    alias = alias_of(result)
-    alias._continue_from((node, 0))
-    return alias

@@ -13,11 +13,16 @@ if TYPE_CHECKING:
 
 Gradients = list["Tensor | None"]
 
+#: The error of a hook that makes a gradient where there is none.
+NO_GRADIENT = "can't replace a None gradient with a non-None value"
 
-def replaced(present: Tensor, changed: Any, hook: Any) -> Tensor:
-    """What a tensor hook makes of a gradient, checked."""
+
+def replaced(present: Tensor | None, changed: Any, hook: Any) -> Tensor | None:
+    """What a tensor hook makes of a gradient, or of none, checked."""
     if changed is None:
         return present
+    if present is None:
+        raise AutogradError(NO_GRADIENT)
     name = getattr(hook, "__name__", type(hook).__name__)
     if not hasattr(changed, "_edge"):
         raise AutogradError(
@@ -36,7 +41,7 @@ def run_prehooks(node: Node, grads: Gradients) -> Gradients:
     for hook in tuple((node.prehooks or {}).values()):
         changed = hook(tuple(grads))
         if changed is not None:
-            grads = [changed] if hasattr(changed, "_edge") else list(changed)
+            grads = list(_kept_absent(grads, changed))
     return grads
 
 
@@ -48,7 +53,7 @@ def run_posthooks(
         changed = hook(tuple(results), tuple(grads))
         if changed is not None:
             count = len(results)
-            results = (changed,) if hasattr(changed, "_edge") else tuple(changed)
+            results = _kept_absent(results, changed)
             if len(results) != count:
                 name = getattr(hook, "__name__", type(hook).__name__)
                 raise AutogradError(
@@ -56,3 +61,11 @@ def run_posthooks(
                     f"but expected {count})"
                 )
     return results
+
+
+def _kept_absent(present: Sequence[Tensor | None], changed: Any) -> tuple[Tensor | None, ...]:
+    """What a hook returned instead of gradients: none where there was none."""
+    new = (changed,) if hasattr(changed, "_edge") else tuple(changed)
+    if any(old is None and g is not None for old, g in zip(present, new, strict=False)):
+        raise AutogradError(NO_GRADIENT)
+    return new

@@ -54,6 +54,7 @@ class Node:
         None  # output number -> tensor that keeps .grad
     )
     silent: frozenset[int] = frozenset()  # edges along which it is known to pass nothing on
+    always_runs = False  # does it do something though no gradient comes?
     joint = False  # may some of its outputs have been computed from others?
     partial = False  # does it free only what lies between the results and inputs of a pass?
     label: str | None = None  # the name a composite function gives its last node
@@ -96,6 +97,20 @@ class Node:
     def apply(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
         """Gradients of the inputs, one per edge, from gradients of the outputs."""
         raise NotImplementedError
+
+    def come_by(self) -> Sequence[Tensor | None]:
+        """What ``apply`` is where a pass comes by that has no gradient for any output: it looks at what was saved."""
+        return [None] * len(self.edges)
+
+    def way(self, outputs: int) -> int:
+        """The bits of the edges that a pass comes to from outputs with these bits, for a ``partial`` node."""
+        del outputs
+        return -1
+
+    def filled(self, grads: list[Tensor | None], silent: int) -> list[Tensor | None]:
+        """The gradients for a ``partial`` node to whose outputs with these bits a pass comes without one."""
+        del silent
+        return grads
 
     def into_leaves(self, output: Tensor, steps: Steps | None = None) -> bool:
         """Run the pass from ``output``, a result of this node, down to its leaves; False where that takes a walk.

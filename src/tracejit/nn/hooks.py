@@ -13,6 +13,7 @@ from ..autograd.node import Edge, Node
 from ..autograd.saved import alias_of
 from ..errors import user_line
 from ..modes import MODES
+from ..ops.source import full
 from ..tensor import Tensor
 from .structure import changed
 
@@ -190,9 +191,15 @@ class _AroundBackward:
         if not chosen:
             return args
 
+        kinds = [args[i].spec for i in chosen]
+
         def seen(grads: list[Any]) -> Sequence[Any]:
             if self.grad_output is None:
                 return grads  # they came by another way than the module's results: a pass through gradients
+            grads = [
+                full(shape=kind.shape, value=0, dtype=kind.dtype) if g is None else g
+                for g, kind in zip(grads, kinds, strict=True)
+            ]
             by_position = dict(zip(chosen, grads, strict=True))
             grad_input = self.run_backward(tuple(by_position.get(i) for i in range(len(args))))
             return [grad_input[i] for i in chosen]
@@ -265,6 +272,7 @@ class BackwardHookFunctionBackward(Node):
     """An identity in the graph that lets a function look at (and replace) the gradients passing by."""
 
     __slots__ = ("seen",)
+    always_runs = True
 
     def __init__(self, edges: Sequence[Edge | None], seen: Callable[[list[Any]], Any]) -> None:
         super().__init__(edges, len(edges))
@@ -273,6 +281,10 @@ class BackwardHookFunctionBackward(Node):
     def apply(self, grads: list[Any]) -> Sequence[Any]:
         """Show the gradients, and pass on what comes back."""
         return list(self.seen(grads))
+
+    def come_by(self) -> Sequence[Any]:
+        """The same without gradients."""
+        return self.apply([None] * self.n_outputs)
 
 
 def _pass_through(tensors: list[Tensor], seen: Callable[[list[Any]], Any]) -> list[Tensor]:

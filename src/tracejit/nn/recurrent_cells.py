@@ -75,11 +75,14 @@ class RNNCellBase(Module):
                     f"2D, got {state.ndim}D instead"
                 )
         states = tuple(s.unsqueeze(0) if alone else s for s in given)
-        for state in states:
-            if tuple(state.shape) != (x.shape[0], self.hidden_size):
+        for number, state in enumerate(states):
+            if state.shape[0] != x.shape[0]:
                 raise RuntimeError(
-                    f"hidden has inconsistent shape: got {list(state.shape)}, expected "
-                    f"{[x.shape[0], self.hidden_size]}"
+                    f"Input batch size {x.shape[0]} doesn't match hidden{number} batch size {state.shape[0]}"
+                )
+            if state.shape[1] != self.hidden_size:
+                raise RuntimeError(
+                    f"hidden{number} has inconsistent hidden_size: got {state.shape[1]}, expected {self.hidden_size}"
                 )
         return states
 

@@ -80,7 +80,7 @@ def div(x: Array, y: Array) -> Array:
     """x / y in floating point. Its gradient divides again: programs write to quotients."""
 
 
-@elementwise("-x", ufunc="negative", promotion=p.numeric_or_complex, grad=lambda g: -g)
+@elementwise("-x", ufunc="negative", promotion=p.negated, grad=lambda g: -g)
 def neg(x: Array) -> Array:
     """The negative of x."""
 
@@ -183,11 +183,12 @@ def _pow_grad_exponent(g: Any, out: Any, x: Any, y: Any) -> Any:
 @elementwise(
     "floor_divide(x, y)",
     promotion=p.whole_quotients,
-    grad={"x": lambda g: zeros_like(g), "y": lambda g: zeros_like(g)},
+    grad=dict.fromkeys("xy", lambda g, flat: remainders.flat_slope(zeros_like(g), flat)),
     domain={"x": (-9.0, 9.0), "y": (0.5, 3.0)},
+    samples=(Sample(((3, 4), (3, 4)), {"flat": True}),),
 )
-def floor_divide(x: Array, y: Array) -> Array:
-    """The floor of x / y; integer division by zero raises."""
+def floor_divide(x: Array, y: Array, *, flat: bool = False) -> Array:
+    """The floor of x / y; integer division by zero raises. It has a gradient, of zeros, only if ``flat``."""
     return _divided(floor_divide, x, y)
 
 
@@ -199,15 +200,14 @@ def floor_divide(x: Array, y: Array) -> Array:
 )
 def trunc_divide(x: Array, y: Array) -> Array:
     """x / y without its fraction; half precision computes in float32, and is rounded once."""
-    x, y = wide(x), wide(y)
-    n = shared(x, y)
+    n = shared(x := wide(x), y := wide(y))
     return n.trunc(n.divide(x, y))
 
 
 @elementwise(
     "remainder(x, y)",
     promotion=p.numeric,
-    grad={"x": lambda g: g, "y": lambda g, x, y: -g * floor_divide(x, y)},
+    grad={"x": lambda g: g, "y": lambda g, x, y: -g * floor_divide(x, y, flat=True)},
     domain={"x": (-9.0, 9.0), "y": (0.6, 3.0)},
 )
 def remainder(x: Array, y: Array) -> Array:

@@ -18,7 +18,7 @@ from ..dtypes import DType
 from ..errors import DtypeError, ShapeError
 from ..types import Shape, TensorType
 from .combining import combine_elements, combine_rows
-from .comparison import eq, isnan
+from .comparison import eq
 from .elementwise import cast, where
 from .movement import pad, reshape, slice
 from .namespace import wide, xp
@@ -330,11 +330,10 @@ _REDUCES = {"prod": ("multiply", 1), "amax": ("maximum", None), "amin": ("minimu
 
 
 def _scatter_reduce_grad(g: Any, x: Any, index: Any, value: Any, out: Any, dim: int) -> Any:
-    """How much of ``g`` one equal contributor gets: extremes share evenly."""
-    hits = cast(eq(x, out) | (isnan(x) & isnan(out)), dtype=g.dtype)
+    """How much of ``g`` one equal contributor gets: extremes share evenly; NaN where none is equal to NaN."""
+    hits = cast(eq(x, out), dtype=g.dtype)
     chosen = eq(value, gather(out, index, dim=dim))
-    counts = scatter_add(hits, index, cast(chosen, dtype=g.dtype), dim=dim)
-    return where(eq(counts, 0), 0.0, g / counts)
+    return g / scatter_add(hits, index, cast(chosen, dtype=g.dtype), dim=dim)
 
 
 @indexing(
@@ -363,15 +362,19 @@ def _reduced_grad_x(g: Any, x: Any, index: Any, value: Any, out: Any, dim: int, 
         ones = full(shape=tuple(x.spec.shape), value=1, dtype=g.dtype)
         return g * scatter_combine(ones, index, value, dim=dim, reduce="prod")
     share = _scatter_reduce_grad(g, x, index, value, out, dim)
-    return where(eq(x, out), share, 0.0)
+    return share * cast(eq(x, out), dtype=g.dtype)
 
 
 def _product_of_others(g: Any, x: Any, index: Any, used: Any, out: Any, dim: int) -> Any:
-    """``g`` times the product of what else comes to the same place, exact also where that is zero."""
+    """``g`` times the product of what else comes to the same place, exact also where that is zero.
+
+    What is at the place itself stays a factor, by which this can be differentiated, be it zero.
+    """
     zero = eq(used, 0)
-    zeros = scatter_add(cast(eq(x, 0), dtype=g.dtype), index, cast(zero, dtype=g.dtype), dim=dim)
+    none = full(shape=tuple(x.spec.shape), value=0, dtype=g.dtype)
+    zeros = scatter_add(none, index, cast(zero, dtype=g.dtype), dim=dim)
     filled = where(zero, 1.0, used)
-    rest = scatter_combine(where(eq(x, 0), 1.0, x), index, filled, dim=dim, reduce="prod")
+    rest = scatter_combine(x, index, filled, dim=dim, reduce="prod")
     alone = gather(where(eq(zeros, 1), g * rest, 0.0), index, dim=dim)
     return where(zero, alone, gather(g * out, index, dim=dim) / filled)
 
@@ -389,6 +392,7 @@ def _reduced_grad_value(
         part = _product_of_others(g, x, index, used, out, dim)
     else:
         share = _scatter_reduce_grad(g, x, index, used, out, dim)
-        part = where(eq(used, gather(out, index, dim=dim)), gather(share, index, dim=dim), 0.0)
+        chosen = cast(eq(used, gather(out, index, dim=dim)), dtype=g.dtype)
+        part = chosen * gather(share, index, dim=dim)
     widths = tuple((0, v - i) for i, v in zip(index.spec.shape, value.spec.shape, strict=True))
     return pad(part, widths=widths, value=0)

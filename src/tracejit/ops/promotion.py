@@ -54,6 +54,16 @@ def numeric_or_complex(op: Any, infos: Infos, attributes: Mapping[str, Any]) -> 
     return (common,) * len(infos), common
 
 
+def negated(op: Any, infos: Infos, attributes: Mapping[str, Any]) -> Promoted:
+    """Like :func:`same_or_complex`, and says what negates bools."""
+    if dtypes.result_type_of(infos) is dtypes.bool_:
+        raise DtypeError(
+            "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use "
+            "the `~` or `logical_not()` operator instead."
+        )
+    return numeric_or_complex(op, infos, attributes)
+
+
 def to_float_or_complex(op: Any, infos: Infos, attributes: Mapping[str, Any]) -> Promoted:
     """Integers and bools become the default float dtype."""
     common = dtypes.result_type_of(infos)

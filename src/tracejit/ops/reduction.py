@@ -163,11 +163,17 @@ def _type(x: Any) -> TensorType:
     return TensorType(tuple(x.shape), x.dtype)
 
 
-def _extreme_grad(g: Any, x: Any, out: Any, dims: Shape, keepdim: bool) -> Any:
-    """Spread the gradient evenly over the elements equal to the extreme."""
+def _extreme_grad(g: Any, x: Any, out: Any, dims: Shape, keepdim: bool, missing: bool) -> Any:
+    """Spread the gradient evenly over the elements equal to the extreme; none is where that is NaN, unless ``missing``.
+
+    With ``missing`` NaN counts as equal to NaN, without it the gradient is NaN then.
+    """
     x_type = _type(x)
     best = kept(out, x_type, dims, keepdim)
-    chosen = cast((x == best) | (isnan(x) & isnan(best)), dtype=x.dtype)
+    chosen = x == best
+    if missing:
+        chosen = chosen | (isnan(x) & isnan(best))
+    chosen = cast(chosen, dtype=x.dtype)
     return kept(g, x_type, dims, keepdim) * chosen / sum(chosen, dims=dims, keepdim=True)
 
 
@@ -175,10 +181,10 @@ def _extreme_grad(g: Any, x: Any, out: Any, dims: Shape, keepdim: bool) -> Any:
     "max",
     result_dtype=unchanged,
     check=nonempty,
-    grad=lambda g, x, out, dims, keepdim: _extreme_grad(g, x, out, dims, keepdim),
+    grad=lambda g, x, out, dims, keepdim, missing: _extreme_grad(g, x, out, dims, keepdim, missing),
     samples=SHAPES,
 )
-def amax(x: Array, *, dims: Shape, keepdim: bool) -> Array:
+def amax(x: Array, *, dims: Shape, keepdim: bool, missing: bool = False) -> Array:
     """The largest element along ``dims``; NaN if one is there."""
     return over("max", wide(x), dims, keepdim)
 
@@ -187,10 +193,10 @@ def amax(x: Array, *, dims: Shape, keepdim: bool) -> Array:
     "min",
     result_dtype=unchanged,
     check=nonempty,
-    grad=lambda g, x, out, dims, keepdim: _extreme_grad(g, x, out, dims, keepdim),
+    grad=lambda g, x, out, dims, keepdim, missing: _extreme_grad(g, x, out, dims, keepdim, missing),
     samples=SHAPES,
 )
-def amin(x: Array, *, dims: Shape, keepdim: bool) -> Array:
+def amin(x: Array, *, dims: Shape, keepdim: bool, missing: bool = False) -> Array:
     """The smallest element along ``dims``; NaN if one is there."""
     return over("min", wide(x), dims, keepdim)
 

@@ -8,7 +8,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..errors import AutogradError
 from .op import Array
+
+
+def flat_slope(zeros: Any, flat: bool) -> Any:
+    """The gradient of ``floor_divide``: ``zeros`` if it is ``flat``; PyTorch has none for the function of that name.
+
+    >>> flat_slope(0, True)
+    0
+    """
+    if not flat:
+        raise AutogradError("derivative for aten::floor_divide is not implemented")
+    return zeros
 
 
 def on_device(n: Any, name: str, x: Array, y: Array) -> Array:

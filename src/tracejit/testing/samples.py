@@ -99,8 +99,9 @@ def concrete(op: Op, sample: Sample, dtype: DType, label: str) -> Case:
 
 
 def _attributes(op: Op) -> dict[str, Any]:
-    """Attributes of elementwise ops: the defaults, and a dtype to cast to."""
+    """Attributes of elementwise ops: those of their first sample, else the defaults, and a dtype to cast to."""
     known = {n: v for n, v in op.attributes.items() if v is not n}
+    known |= next((s.attributes for s in op.samples if s.error is None), {})
     return {n: dtypes.int32 if n == "dtype" else v for n, v in known.items()}
 
 

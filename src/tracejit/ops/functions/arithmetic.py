@@ -135,7 +135,7 @@ def div(input: Tensor, other: Tensor | Number, *, rounding_mode: str | None = No
     if rounding_mode is None:
         return e.div(input, other)
     if rounding_mode == "floor":
-        return e.floor_divide(input, other)
+        return e.floor_divide(input, other, flat=True)
     if rounding_mode != "trunc":
         raise RuntimeError(
             "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found "

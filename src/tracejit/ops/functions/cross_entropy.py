@@ -41,6 +41,18 @@ def _check_target(input: Tensor, target: Tensor) -> int:
     return d
 
 
+def _check_kind(input: Tensor, target: Tensor, soft: bool) -> None:
+    """``RuntimeError`` where the shape of a target says probabilities and its dtype classes, or the other way."""
+    alike = shape_of(target) == shape_of(input)
+    if alike and not soft:
+        raise DtypeError(
+            "Expected floating point type for target with class probabilities, got "
+            f"{target.dtype.title}"
+        )
+    if soft and not alike and target.ndim < input.ndim:
+        raise DtypeError(f"expected target dtype to be Long or Byte, but got {target.dtype.title}")
+
+
 def _check_weight(weight: Tensor | None, input: Tensor, soft: bool = False) -> None:
     """``RuntimeError`` unless every class has a weight, in the dtype of the input."""
     classes = shape_of(input)[_class_dim(input)]
@@ -133,6 +145,7 @@ def cross_entropy(
     if not input.ndim:
         raise RuntimeError("Expected input with at least one dimension, got a 0-d tensor")
     soft = target.dtype.is_floating_point
+    _check_kind(input, target, soft)
     _check_weight(weight, input, soft)
     if soft and ignore_index >= 0:
         raise RuntimeError("ignore_index is not supported for floating point target")

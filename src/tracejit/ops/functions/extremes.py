@@ -117,7 +117,7 @@ def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = N
         return e.maximum(input, dim if other is None else other)
     if dim is None:
         _refuse_empty("max", input)
-        return r.amax(input, dims=tuple(range(input.ndim)), keepdim=False)
+        return r.amax(input, dims=tuple(range(input.ndim)), keepdim=False, missing=True)
     return _picked(types.max, input, r.argmax, dim, keepdim)
 
 
@@ -136,7 +136,7 @@ def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = N
         return e.minimum(input, dim if other is None else other)
     if dim is None:
         _refuse_empty("min", input)
-        return r.amin(input, dims=tuple(range(input.ndim)), keepdim=False)
+        return r.amin(input, dims=tuple(range(input.ndim)), keepdim=False, missing=True)
     return _picked(types.min, input, r.argmin, dim, keepdim)
 
 

@@ -10,7 +10,7 @@ from ...cuda.pinned import without_waiting
 from ...errors import DtypeError
 from ...modes import MODES
 from .. import movement as m
-from ..overlaps import refuse_overlap, refuse_own, refuse_repeated
+from ..overlaps import is_own, refuse_overlap, refuse_own, refuse_repeated
 from ..table import METHODS, function
 from .common import Number, Tensor, as_type, constant, is_tensor, refuse_filling, shape_of
 from .repeated_places import WRITES, once, repeated
@@ -205,12 +205,25 @@ def _twin(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         if to_repeated is not None and repeated(self):
             return to_repeated(self, *args, **kwargs)
         since = self._next_node()
+        if MODES.grad and is_own(self, (*args, *kwargs.values())):
+            mine = _again(self)
+            return self._assign(function(mine, *args, **kwargs), since, mine)
         return self._assign(function(self, *args, **kwargs), since)
 
     write.__name__ = f"{name}_"
     write.__qualname__ = f"Tensor.{name}_"
     write.__doc__ = f"``self.{name}(...)`` written to ``self``."
     return write
+
+
+def _again(x: Tensor) -> Tensor:
+    """The same tensor as an object of its own: what is kept of it is told from what is kept of other operands."""
+    other, edge = x._alias(), x._edge()
+    if MODES.recorder is not None:
+        MODES.recorder.alias(x, other)
+    if edge is not None:
+        other._continue_from(edge)
+    return other
 
 
 def install() -> None:
@@ -231,7 +244,11 @@ def copy_(self: Tensor, src: Tensor | Number, non_blocking: bool = False) -> Ten
     tensor([1., 2.])
     """
     refuse_overlap(self, (src,))
-    if is_tensor(src) and src is not self:
+    itself = src is self
+    if itself and repeated(self):
+        self._check_inplace()
+        return self
+    if is_tensor(src):
         refuse_repeated(self)
     since = self._next_node()
     value = as_type(src, self.dtype) if is_tensor(src) else constant(src, self.dtype)

@@ -71,9 +71,9 @@ def _norm_of(x: Tensor, p: Number, dims: tuple[int, ...], keepdim: bool) -> Tens
     if p == 1:
         return r.sum(size, dims=dims, keepdim=keepdim)
     if p == math.inf:
-        return r.amax(size, dims=dims, keepdim=keepdim)
+        return r.amax(size, dims=dims, keepdim=keepdim, missing=True)
     if p == -math.inf:
-        return r.amin(size, dims=dims, keepdim=keepdim)
+        return r.amin(size, dims=dims, keepdim=keepdim, missing=True)
     if p < 0:  # one element of zero decides, and has no slope
         absent = c.eq(r.amin(e.detach_copy(size), dims=dims, keepdim=True), 0)
         total = r.sum(e.pow(e.where(absent, 1.0, size), p), dims=dims, keepdim=keepdim)

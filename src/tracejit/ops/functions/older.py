@@ -13,6 +13,7 @@ from .. import elementwise as e
 from .. import movement as m
 from .. import transcendental as t
 from ..contraction import transposed
+from ..overlaps import refuse_own, refuse_repeated
 from ..special_functions import poisson_quantile
 from ..table import FUNCTIONS, METHODS, function
 from .common import (
@@ -326,6 +327,8 @@ def put_(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     tensor([[0., 5.],
             [6., 0.]])
     """
+    refuse_repeated(self)
+    refuse_own(self, (index, source))
     row = m.reshape(self, shape=(self.spec.numel,))
     values = m.reshape(source, shape=(source.spec.numel,))
     places = m.reshape(index, shape=(index.spec.numel,))

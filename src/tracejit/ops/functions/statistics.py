@@ -176,7 +176,7 @@ def _of_equals(flat: Tensor, found: Tensor) -> Tensor:
         return found
     value = e.detach_copy(found)
     equal = c.logical_or(c.eq(flat, value), c.logical_and(c.isnan(flat), c.isnan(value)))
-    return r.amax(e.where(equal, flat, float("-inf")), dims=(0,), keepdim=False)
+    return r.amax(e.where(equal, flat, float("-inf")), dims=(0,), keepdim=False, missing=True)
 
 
 @function()

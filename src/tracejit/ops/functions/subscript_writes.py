@@ -54,6 +54,9 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     tensor([[ 1.,  2.],
             [-1., -1.]])
     """
+    if value is self and index is Ellipsis:
+        self.copy_(self)
+        return
     given = value
     if not is_tensor(value) and not isinstance(value, (bool, int, float, complex)):
         value = _number(value)

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import chain
+from operator import or_
 from typing import Any, TypeGuard
 
 from ...autograd.node import AccumulateGrad, Edge, Node
@@ -25,10 +27,11 @@ Parts = tuple[tuple[Any, tuple[Part, ...]], ...]
 class History:
     """The tape of a recorded run as far as passes over it differ.
 
-    ``ends`` are the bits of inputs per result. ``keepers`` has, for what steps kept, the parts with those steps: a pass
-    that comes by one of them is refused once that was changed, whether or not its gradients hang on it. ``rewritten``
-    has the same of inputs that were kept as the run had written them. ``before`` has the parts with steps that the pass
-    comes by before those, which it has let go of when it is refused.
+    ``ends`` are the bits of inputs per result, ``ways`` the same with inputs that a pass comes to without a gradient;
+    ``beyond`` are the positions of those that it never brings one. ``keepers`` has, for what steps kept, the parts with
+    those steps: a pass that comes by one of them is refused once that was changed, whether or not its gradients hang on
+    it. ``rewritten`` has the same of inputs that were kept as the run had written them. ``before`` has the parts with
+    steps that the pass comes by before those, which it has let go of when it is refused.
     """
 
     parts: tuple[Part, ...] = ()
@@ -36,6 +39,8 @@ class History:
     before: Parts = ()
     keepers: Parts = ()
     rewritten: Parts = ()
+    ways: tuple[int, ...] = ()
+    beyond: tuple[int, ...] = ()
 
     def placed(self, *names: tuple[int, Sequence[Hashable], Hashable]) -> History:
         """The same where what steps kept goes by the places of inputs and outputs.
@@ -55,6 +60,15 @@ class History:
             keepers=_filled(keepers),
             rewritten=_filled(rewritten),
         )
+
+    def never(self) -> Iterator[int]:
+        """The positions of the inputs that a pass comes to, but brings no gradient.
+
+        >>> list(History(ends=(0b001,), ways=(0b101,)).never())
+        [2]
+        """
+        silent = reduce(or_, self.ways, 0) & ~reduce(or_, self.ends, 0)
+        return (i for i in range(silent.bit_length()) if silent >> i & 1)
 
 
 def _known(parts: Parts, names: Sequence[Hashable]) -> list[tuple[Part, ...]]:
@@ -96,7 +110,7 @@ def history_of(
     nodes = sorted(inside, key=lambda node: -node.sequence)  # the last made first
     for node in nodes:
         bits = above[node]
-        for edge in passing(node):
+        for edge in edges_of(node):
             if edge[0] in inside:
                 above[edge[0]] = above.get(edge[0], 0) | bits
     below = led_to(reversed(nodes), ends)
@@ -112,16 +126,29 @@ def history_of(
                 keepers[key] = (*keepers.get(key, ()), own)
         if node.keeps:
             parts[own] = None
-    reached = [0 if r is None else below.get(r[0], ends.get(r, 0)) for r in roots]
-    return History(tuple(parts), tuple(reached), tuple(before.items()), tuple(keepers.items()))
+    flowing = led_to(reversed(nodes), ends, passing) if any(n.silent for n in nodes) else below
+    reached, ways = (
+        tuple([0 if r is None else found.get(r[0], ends.get(r, 0)) for r in roots])
+        for found in (flowing, below)
+    )
+    return History(tuple(parts), reached, tuple(before.items()), tuple(keepers.items()), ways=ways)
 
 
-def led_to(nodes: Iterable[Node], ends: Mapping[Edge, int]) -> dict[Node, int]:
+def edges_of(node: Node) -> list[Edge]:
+    """The edges along which passes go, with a gradient or without."""
+    return [e for e in node.edges if e is not None]
+
+
+def led_to(
+    nodes: Iterable[Node],
+    ends: Mapping[Edge, int],
+    edges: Callable[[Node], list[Edge]] = edges_of,
+) -> dict[Node, int]:
     """The bits of the ends that passes over each node lead to; ``nodes`` come in the order in which they were made."""
     below: dict[Node, int] = {}
     for node in nodes:
         found = 0
-        for edge in passing(node):
+        for edge in edges(node):
             found |= below[edge[0]] if edge[0] in below else ends.get(edge, 0)
         below[node] = found
     return below
@@ -158,11 +185,25 @@ def _behind(roots: list[Node], first: int) -> set[Node]:
     found = set(roots)
     stack = roots
     while stack:
-        for edge in passing(stack.pop()):
+        for edge in edges_of(stack.pop()):
             if edge[0] not in found and _inside(edge[0], first):
                 found.add(edge[0])
                 stack.append(edge[0])
     return found
+
+
+def acts_unasked(node: Node, first: int) -> bool:
+    """Does a pass along the silent edges of a node come to a step that does something without a gradient?
+
+    Only steps from number ``first`` on count; those with hooks do something.
+
+    >>> x = tj.ones(2, requires_grad=True)
+    >>> acts_unasked((x * 2).grad_fn, 0)
+    False
+    """
+    tops = [e[0] for i, e in enumerate(node.edges) if e is not None and i in node.silent]
+    behind = _behind([top for top in tops if _inside(top, first)], first)
+    return any(step.always_runs or step.hooked for step in behind)
 
 
 def moved_bits(bits: int, places: Mapping[int, int], other: int = 0) -> int:

@@ -26,7 +26,8 @@ from ...tensor_core import REPLACED
 from ..state.gradients import has_hooks
 
 if TYPE_CHECKING:
-    from .node import CompiledBackward, Site
+    from .node import CompiledBackward
+    from .site import Site
 
 __all__ = ["MOST_PASSES", "LeafPass", "leaf_pass", "run_for_leaves", "run_into_leaves"]
 

@@ -11,7 +11,7 @@ from .backward import InterpretedBackward
 if TYPE_CHECKING:
     from ...tensor import Tensor
     from .backward import AnyProgram
-    from .node import Site
+    from .site import Site
 
 __all__ = ["run_or_interpret"]
 

@@ -24,6 +24,7 @@ from ...ir.rules import rule, ruled, stand_in
 from ...modes import MODES
 from ...tensor import Tensor
 from ...tensor_core import Version
+from ..backward.freeing import acts_unasked
 from ..state.calls import watching
 from ..state.state import StateGuard
 from .function_notes import Alias, Called, Read, Trial
@@ -63,6 +64,7 @@ class FunctionsInside:
     hooked: Callable[..., None]
     unseen_writes: list[Version]
     careful: Callable[[str], Any]
+    first_node: int
 
     def __init__(self) -> None:
         self.trial: Trial | None = None
@@ -137,6 +139,8 @@ class FunctionsInside:
         node.silent = frozenset(
             i for i, g in enumerate(results) if g is None and node.edges[i] is not None
         )
+        if acts_unasked(node, self.first_node):
+            return "its backward gives no gradient for what another custom function made"
         node._asks = bool(trial.saved)
         inputs = [called.values[i] for i, _ in reads]
         gradients = [self.value_of(g) for _, g in reads]

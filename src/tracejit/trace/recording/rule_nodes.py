@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...autograd.function import NotTwice
 from ...autograd.node import Node
+from ...autograd.once import NotTwice
 from ...autograd.saved import alias_of
 from ...errors import AutogradError
 from ...ir.graph import Graph, Value
@@ -18,6 +18,8 @@ from ...tensor import Tensor
 
 class RuleNode(Node):
     """One call of a custom function in a graph that is run op by op."""
+
+    always_runs = True
 
     def __init__(self, value: Value, known: Mapping[Value, Any], graph: Graph) -> None:
         self.parts = RuleParts.of(value)
@@ -46,6 +48,10 @@ class RuleNode(Node):
             return found
         return [None if g is None else closed(g, given, once) for g in found]
 
+    def come_by(self) -> Sequence[Tensor | None]:
+        """What backward makes of zeros."""
+        return self.apply([None] * self.n_outputs)
+
     def repeated(self, given: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
         """The gradients of the inputs."""
         known = dict(self.known)
@@ -71,6 +77,8 @@ class RuleNode(Node):
 class Untold(Node):
     """Refuses to be differentiated, for want of a rule."""
 
+    always_runs = True
+
     def apply(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
         """Raise."""
         raise AutogradError(
@@ -78,6 +86,10 @@ class Untold(Node):
             "changes tensors in place or calls custom functions that do not say how.",
             "Do not compile this function where derivatives of higher order are needed.",
         )
+
+    def come_by(self) -> Sequence[Tensor | None]:
+        """Raise."""
+        return self.apply([])
 
 
 def closed(gradient: Tensor, given: Sequence[Tensor], once: bool) -> Tensor:

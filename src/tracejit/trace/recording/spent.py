@@ -111,6 +111,12 @@ class SpentBackward(LateNode):
         """Refuse, as the freed nodes would."""
         raise AutogradError(FREED)
 
+    def come_by(self) -> Sequence[Any]:
+        """Refuse, if the first step was freed."""
+        if not self.spent.steps:
+            raise AutogradError(FREED)
+        return [None] * len(self.ends)
+
     def apply_part(self, grads: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
         """The gradients of leaves that no freed step lies before; refuse those of others."""
         return self.spent.gradients(grads[0], wanted)

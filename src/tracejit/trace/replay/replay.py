@@ -253,7 +253,8 @@ class _ReplayWriter(NumberLines):
         backward = leaf.backward
         site = self.bind("site", self.entry.site(leaf))
         inputs = [self.kept.get(v) or self.by_value[v] for v in leaf.graph.inputs]
-        edges = [self.edge(leaf, position, inputs) for position in backward.wrt]
+        taking = (*backward.wrt, *leaf.tape.beyond)
+        edges = [self.edge(leaf, position, inputs) for position in taking]
         found = _tuple(edges)
         for i, known in enumerate(leaf.graph.inputs):
             if known in leaf.moved and known not in self.kept:

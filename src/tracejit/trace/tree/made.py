@@ -11,7 +11,7 @@ from ...ir.graph import Graph
 from ...runtime.native.native import loaded
 from ...runtime.program import Program
 from ...tensor import Tensor
-from ..backward.node import Site
+from ..backward.site import Site
 from ..recording.inputs import Signature
 from ..recording.joined_guards import joined
 from ..recording.recording import Recording

@@ -89,10 +89,11 @@ class Leaf:
     def tape(self) -> History:
         """The history of the run, for numbers of computed outputs and of inputs with gradients.
 
-        Inputs that get no gradient from compiled code are one more.
+        Inputs that get no gradient from compiled code, and that no pass comes to without one, are one more.
         """
-        shown = self.numbers_shown()
-        wrt = {position: i for i, position in enumerate(self.backward.wrt)}
+        shown, tape = self.numbers_shown(), self.recording.tape
+        beyond = tuple([i for i in tape.never() if i not in self.backward.wrt])
+        wrt = {place: i for i, place in enumerate((*self.backward.wrt, *beyond))}
         rest = 1 << len(wrt)
 
         def moved(part: Part) -> Part:
@@ -102,14 +103,14 @@ class Leaf:
         def by_value(known: Parts) -> Parts:
             return tuple((self.at(key), tuple(map(moved, parts))) for key, parts in known)
 
-        tape = self.recording.tape
         parts = tuple(dict.fromkeys(map(moved, tape.parts)))
-        ends = [0] * len(self.shown)
-        for i, bits in enumerate(tape.ends):
-            if i in shown:
-                ends[shown[i]] |= moved_bits(bits, wrt)
-        kept = (by_value(known) for known in (tape.before, tape.keepers, tape.rewritten))
-        return History(parts, tuple(ends), *kept)
+        ends, ways = [0] * len(self.shown), [0] * len(self.shown)
+        for i, number in shown.items():
+            if i < len(tape.ends):
+                ends[number] |= moved_bits(tape.ends[i], wrt)
+                ways[number] |= moved_bits(tape.ways[i], wrt)
+        before, keepers, rewritten = map(by_value, (tape.before, tape.keepers, tape.rewritten))
+        return History(parts, tuple(ends), before, keepers, rewritten, tuple(ways), beyond)
 
     def numbers_shown(self) -> dict[int, int]:
         """The number, among the distinct values shown, of each output that is computed."""

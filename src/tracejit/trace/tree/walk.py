@@ -216,7 +216,7 @@ class Walk:
             for t, ahead in ((environment[positions[v]], ahead) for v, ahead in leaf.watched)
         ]
         inputs = [kept[v] if v in kept else environment[positions[v]] for v in leaf.graph.inputs]
-        edges = [end_of(inputs[i]) for i in backward.wrt]
+        edges = [end_of(inputs[i]) for i in (*backward.wrt, *leaf.tape.beyond)]
         for i, value in enumerate(leaf.graph.inputs):
             if value in leaf.moved and value not in kept:
                 inputs[i] = left_behind(inputs[i])
