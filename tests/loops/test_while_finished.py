@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tracejit as tj
+from tracejit.frames import set_variables
 from tracejit.trace.rounds import finishing
 from while_rolled import ROLLED
 from while_straight import STRAIGHT
@@ -283,7 +284,7 @@ def test_loops_of_all_kinds(f, finished):
 def test_frames_take_what_is_set():
     def f():
         a, b = 1, "x"
-        finishing._set(sys._getframe(), {"a": 7})
+        set_variables(sys._getframe(), {"a": 7})
         return a, b
 
     assert f() == (7, "x")

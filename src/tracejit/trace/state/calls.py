@@ -19,6 +19,7 @@ from contextvars import ContextVar
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
+from ...frames import variables_of
 from ...modes import MODES
 from ...tensor import Tensor
 from ...tensor_core import TensorCore
@@ -190,7 +191,8 @@ class Listener:
             checks = [] if recorder is None else recorder.checks
             return state_logs.follow(frame, checks)
         if code is _ABSENT and recorder is not None:
-            tensor, name = frame.f_locals["self"], frame.f_locals["name"]
+            given = variables_of(frame)
+            tensor, name = given["self"], given["name"]
             if not recorder.inside(tensor):  # else the run itself decides what it has
                 recorder.absent(tensor, name, self.names)
             return None
@@ -209,7 +211,7 @@ class Listener:
                 f"it calls {frame.f_code.co_qualname}(), which its code does not name"
             )
         elif frame.f_code is _IMPORTS:
-            self.imported = str(frame.f_locals["name"])
+            self.imported = str(variables_of(frame)["name"])
             recorder.unsupported(f"it loads the module {self.imported}")
         else:
             recorder.unsupported(f"it calls {reason}()")
