@@ -35,7 +35,14 @@ def variables_of(frame: FrameType) -> dict[str, Any]:
 
 
 def set_variables(frame: FrameType, values: Mapping[str, Any]) -> None:
-    """Set local variables of a function that runs."""
+    """Set local variables of a function that runs.
+
+    >>> def f(x):
+    ...     set_variables(sys._getframe(), {"x": 5})
+    ...     return x
+    >>> f(3)
+    5
+    """
     kept: Any = frame.f_locals
     kept.update(values)
     if type(kept) is dict:  # from Python 3.13 on it writes to the frame
