@@ -29,7 +29,7 @@ def variables_of(frame: FrameType) -> dict[str, Any]:
     kept: Any = frame.f_locals
     found = dict(kept)
     own = type(kept) is dict and frame.f_code.co_flags & CO_OPTIMIZED
-    if own and sys.getrefcount(kept) == _OURS:  # else somebody has asked for it, and kept it
+    if own and sys.getrefcount(kept) == _OURS and not _is_watched():  # nobody else has it
         kept.clear()
     return found
 
@@ -47,8 +47,13 @@ def set_variables(frame: FrameType, values: Mapping[str, Any]) -> None:
     kept.update(values)
     if type(kept) is dict:  # from Python 3.13 on it writes to the frame
         ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
-        if sys.getrefcount(kept) == _OURS:
+        if sys.getrefcount(kept) == _OURS and not _is_watched():
             kept.clear()
+
+
+def _is_watched() -> bool:
+    """May a tracer or profiler be at work? What the dictionary holds is put back into the frame when it has been."""
+    return sys.gettrace() is not None or sys.getprofile() is not None
 
 
 def _references() -> int:

@@ -20,7 +20,6 @@ import numpy as np
 from ...device import device
 from ...dtypes import DType
 from ...extents import Extent
-from ...frames import variables_of
 from ...modes import MODES
 from ...ops.mixin import Size
 from ...tensor import Tensor
@@ -148,7 +147,7 @@ def sending(frame: FrameType, recorder: Any) -> Sending | None:
     """What is about to be sent, where this is a call that sends a record as the class does; None for all others."""
     if frame.f_code is not _LOG or recorder.failure is not None or recorder.trial is not None:
         return None
-    given = variables_of(frame)
+    given = frame.f_locals
     logger, args, extra = given["self"], given["args"], given["extra"]
     own = type(logger)._log is _LOGGER._log and "_log" not in vars(logger)
     if not own or given["exc_info"] or given["stack_info"] or logger.disabled:

@@ -19,7 +19,6 @@ from contextvars import ContextVar
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
-from ...frames import variables_of
 from ...modes import MODES
 from ...tensor import Tensor
 from ...tensor_core import TensorCore
@@ -191,8 +190,7 @@ class Listener:
             checks = [] if recorder is None else recorder.checks
             return state_logs.follow(frame, checks)
         if code is _ABSENT and recorder is not None:
-            given = variables_of(frame)
-            tensor, name = given["self"], given["name"]
+            tensor, name = frame.f_locals["self"], frame.f_locals["name"]
             if not recorder.inside(tensor):  # else the run itself decides what it has
                 recorder.absent(tensor, name, self.names)
             return None
@@ -211,7 +209,7 @@ class Listener:
                 f"it calls {frame.f_code.co_qualname}(), which its code does not name"
             )
         elif frame.f_code is _IMPORTS:
-            self.imported = str(variables_of(frame)["name"])
+            self.imported = str(frame.f_locals["name"])
             recorder.unsupported(f"it loads the module {self.imported}")
         else:
             recorder.unsupported(f"it calls {reason}()")

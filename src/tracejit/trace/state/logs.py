@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any
 
-from ...frames import variables_of
 from .checks import Bind, Check
 
 _LOGGER, _ADAPTER = logging.Logger, logging.LoggerAdapter
@@ -105,7 +104,7 @@ def _is_step(frame: FrameType) -> bool:
 
 
 def _answer(frame: FrameType) -> Answer | None:
-    code, given = frame.f_code, variables_of(frame)
+    code, given = frame.f_code, frame.f_locals
     if code in _ROOT:
         handlers = logging.root.handlers
         words = "whether the root logger has handlers"
