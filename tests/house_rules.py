@@ -23,6 +23,7 @@ LAYERS: dict[str, int] = {
             "bytecode",
             "determinism",
             "extents",
+            "frames",
             "generated",
             "locks",
             "numpy_numbers",

@@ -24,6 +24,7 @@ from .modes import MODES
 from .paths import names_of_jit
 from .tensor import Tensor
 from .trace.arrays.arguments import ArrayUses
+from .trace.arrays.unread import UnreadUses
 from .trace.behind import Pending, warm_up
 from .trace.entry import Entry, NotReplayable, Refused, UnseenSegment
 from .trace.first_call import record
@@ -79,7 +80,7 @@ class CompiledFunction(Keeping, Inspection, Copies):
         self.entries: dict[Any, list[Entry]] = {}
         self.plans = PlanStore()
         self.uses = NumberUses()
-        self.arrays, self.objects = ArrayUses(), ObjectUses()
+        self.arrays, self.unread, self.objects = ArrayUses(), UnreadUses(), ObjectUses()
         self.shapes = ShapeUses(dynamic)
         self.reasons: list[str] = []
         self._backoffs: dict[Any, Backoff] = {}
@@ -113,7 +114,7 @@ class CompiledFunction(Keeping, Inspection, Copies):
                 if not kwargs:
                     tensors = list(args)
             if not tensors and (args or kwargs):
-                args, kwargs = self.arrays.taken(args, kwargs)
+                args, kwargs = self.unread.left_out(*self.arrays.taken(args, kwargs))
                 structure, numbers = self._structure_of(args, kwargs, tensors)
             elif self.uses.held.known:
                 structure = beside(None, self.uses.held.places(len(args)), tensors)

@@ -16,7 +16,7 @@ from .cuda.arrays import fetched, is_writeable, placed, write_into
 from .errors import VerificationError, describe_line
 from .modes import MODES
 from .tensor import Tensor
-from .trace.arrays.arguments import given_arrays
+from .trace.arrays.unread import given_arguments
 from .trace.numbers.drawn import put_back_later
 from .trace.numbers.left import handed_in
 from .trace.recording.outside import seen_outside
@@ -112,7 +112,7 @@ def replay_beside_eager(
         restore()
     name = function.name
     try:
-        args, kwargs = given_arrays(args, kwargs)
+        args, kwargs = given_arguments(args, kwargs)
         expected = function.function(*args, **kwargs)
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"

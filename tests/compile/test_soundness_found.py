@@ -257,6 +257,7 @@ def test_branches_that_were_given_up_decide_nothing_about_sizes() -> None:
         """
 @stage.compile
 def program(x, y, mode='a'):
+    x = x if mode else y
     v0 = x.reshape(-1, N)[-1:].sum(0)
     v1 = y.transpose(0, -1).clone().transpose(0, -1)
     for i in range(min(int(x.detach().abs().amax()), 3) + 1):

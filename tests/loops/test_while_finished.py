@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tracejit as tj
+from tracejit.frames import set_variables, variables_of
 from tracejit.trace.rounds import finishing
 from while_rolled import ROLLED
 from while_straight import STRAIGHT
@@ -283,7 +284,27 @@ def test_loops_of_all_kinds(f, finished):
 def test_frames_take_what_is_set():
     def f():
         a, b = 1, "x"
-        finishing._set(sys._getframe(), {"a": 7})
+        set_variables(sys._getframe(), {"a": 7})
         return a, b
 
     assert f() == (7, "x")
+
+
+def test_variables_stay_when_a_profiler_looks_at_them():
+    def f(given):
+        kept = [given]
+        abs(-1)
+        return kept
+
+    seen = []
+
+    def profiler(frame, event, argument):
+        if frame.f_code is f.__code__:
+            seen.append(variables_of(frame).get("given"))
+
+    sys.setprofile(profiler)
+    try:
+        assert f(3) == [3]
+    finally:
+        sys.setprofile(None)
+    assert set(seen) == {3}

@@ -201,3 +201,28 @@ def test_strict_and_verified(option: str) -> None:
         expected = f(batch(k, 5, 3, 2), lengths(k, 3, 5))
         np.testing.assert_allclose(found.detach().numpy(), expected.detach().numpy(), atol=1e-12)
     assert compiled.stats.compiled_calls == 4
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_sequences_of_any_lengths_are_padded_by_one_recording(batch_first, side):
+    rng = np.random.default_rng(0)
+    scale = tj.ones(2, requires_grad=True)
+
+    def batch(first, second, *others):
+        rows = [first * scale, second * 2, *others]
+        wide = rnn.pad_sequence(rows, batch_first, -1.5, side)
+        words = rnn.pad_sequence([x.long()[:, 0] for x in rows], batch_first, 7, side)
+        mixed = rnn.pad_sequence([first.double(), second], batch_first, 0.25, side)
+        return wide, words, mixed, (wide * wide).sum()
+
+    f = tj.compile(batch)
+    for _ in range(24):
+        xs = [tj.tensor(rng.normal(size=(n, 2)).astype("f4")) for n in rng.integers(2, 30, 5)]
+        found, expected = f(*xs), batch(*xs)
+        for x, y in zip(found, expected, strict=True):
+            assert (x.dtype, x.stride()) == (y.dtype, y.stride())
+            np.testing.assert_allclose(x.detach().numpy(), y.detach().numpy(), rtol=1e-5)
+        slopes = [tj.autograd.grad(results[3], scale)[0].numpy() for results in (found, expected)]
+        np.testing.assert_allclose(*slopes, rtol=1e-4)
+    assert f.stats.recordings <= 6

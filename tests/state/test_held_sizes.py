@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import tracejit as tj
-from held_helpers import Model, same
+from held_helpers import Model, pair, same
 
 LENGTH = 12
 
@@ -294,3 +294,28 @@ def test_a_position_is_a_number_after_an_error() -> None:
             assert step(tj.ones(3)) == 3.0
         assert type(state["pos"]) is int
         assert state["pos"] == expected
+
+
+class Described(Model):
+    """What it saw last, for others to see: shapes, text, what it was given."""
+
+    names = ("seen", "size", "word", "both")
+
+    def forward(self, x, word):
+        self.seen, self.size = x.shape, tuple(x.shape)
+        if x.sum() > 0:
+            self.word, self.both = word, (word, x.shape[0])
+        return self.fc(x)
+
+
+@pytest.mark.parametrize("words", [("sum", "total"), ("s", "")])
+def test_shapes_and_text_that_are_only_set_do_not_matter(words: tuple[str, str]) -> None:
+    eager, other = pair(Described)
+    f = tj.compile(other)
+    for step in range(40):
+        x = tj.randn(2 + step * 5 % 13, 4)
+        assert same(eager(x, words[step % 2]), f(x, words[step % 2])), step
+        assert same(eager.state(), other.state()), step
+        if step == 25:  # by others
+            eager.seen = other.seen = eager.word = other.word = "nothing so far"
+    assert f.stats.compiled_calls >= (20 if len(words[0]) > 1 else 10)  # short text has no twin

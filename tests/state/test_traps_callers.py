@@ -140,6 +140,24 @@ def test_objects_made_inside_are_let_go_in_compiled_code() -> None:
     assert f.stats.compiled_calls >= 3
 
 
+@pytest.mark.parametrize("asked", ["x.sum() > 0", "x.sum().item() > scale"])
+def test_an_object_goes_where_it_goes_though_variables_were_looked_at(asked) -> None:
+    source = LET_GO.format(effect="said.append('gone')", end="pass")
+    source += (
+        "def g(x):\n    closing, scale = Closing(x), 0.0\n"
+        f"    if {asked}:\n        closing = None\n    return x * len(said)\n"
+    )
+
+    def scenario(stage):
+        module = user_module(source)
+        f = stage.compile(module.g)
+        for sign in (-1, 1, 1, -1, 1):
+            stage.note("result", stage.call(f, x().abs() * sign))
+            stage.note("said", list(module.said))
+
+    agree(scenario)
+
+
 @pytest.mark.parametrize("end", ["v", "v * 2"])
 def test_what_is_to_be_called_when_a_tensor_is_let_go(end) -> None:
     module = user_module(

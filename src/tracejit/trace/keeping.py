@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import config, meta
 from ..backoff import Backoff
-from .arrays.arguments import given_arrays
+from .arrays.unread import ArgumentPart, given_arguments
 from .numbers.strays import run_beside
 from .routes import open_door, route_of
 from .signature import flatten, statics_of
@@ -20,6 +20,7 @@ from .tree.tree import loops_besides_walks
 if TYPE_CHECKING:
     from ..tensor import Tensor
     from .arrays.arguments import ArrayUses
+    from .arrays.unread import UnreadUses
     from .entry import Entry
     from .numbers.uses import NumberUses
     from .objects import ObjectUses
@@ -62,6 +63,7 @@ class Keeping:
     uses: NumberUses
     shapes: ShapeUses
     arrays: ArrayUses
+    unread: UnreadUses
     objects: ObjectUses
     _routes: tuple[Any, ...]
     _backoffs: dict[Any, Backoff]
@@ -85,6 +87,8 @@ class Keeping:
 
     def _find_route(self, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any) -> None:
         """Have native code recognise calls like this one."""
+        if any(type(x) is ArgumentPart for x in (*args, *kwargs.values())):
+            return  # native code would look at all of them
         found = route_of(entry, tensors, args, kwargs, self.stats.served, self._routes)
         if found is not None:
             self._routes = (*self._routes, found)
@@ -201,18 +205,20 @@ class Keeping:
 
     def _learns_arguments(self, args: Any, kwargs: Any) -> bool:
         """Are arrays or objects among the arguments to be taken in another way than they were?"""
+        args, kwargs = given_arguments(args, kwargs)
         arrays = self.arrays.learn(self.function, args, kwargs)
-        return self.objects.learn(*given_arrays(args, kwargs)) or arrays
+        unread = self.unread.learn(self.function, args, kwargs)
+        return self.objects.learn(args, kwargs) or arrays or unread
 
     def _anew(self, args: Any, kwargs: Any) -> Any:
         """A call that is looked up once more, because its arguments are taken in another way from now on."""
         self.stats.other_calls -= 1
-        args, kwargs = given_arrays(args, kwargs)
+        args, kwargs = given_arguments(args, kwargs)
         return self._call(*args, **kwargs)
 
     def _collected(self, args: Any, kwargs: Any) -> Any:
         """The result of an eager run whose code is collected; with ``strict``, what has no guard is told at once."""
-        result = self.uses.ran.run(self.function, *given_arrays(args, kwargs))
+        result = self.uses.ran.run(self.function, *given_arguments(args, kwargs))
         if self.strict:
             statics = statics_of(flatten((args, kwargs), []))
             for limit in watch(self.function, statics, ran=self.uses.ran).limits[:1]:

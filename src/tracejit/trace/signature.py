@@ -24,6 +24,7 @@ from ..ops.mixin import Size
 from ..tensor import Tensor
 from ..varying import is_varying
 from .arrays.arguments import ArgumentArray, ArrayForm
+from .arrays.unread import ArgumentPart
 from .numbers.plain_parts import plain_parts, varying_parts
 from .sizes.found_sizes import plain
 from .state.values import describe, token
@@ -124,18 +125,28 @@ def flatten(value: Any, leaves: list[Any], numbers: list[Any] | None = None) -> 
         varying = varying_parts(value)
         if varying is not None:
             return (kind, tuple([flatten(v, leaves, numbers) for v in varying]))
-    if kind is ArgumentArray:
-        leaves.append(value.tensor)
-        return value.form
+    if kind is ArgumentArray or kind is ArgumentPart:
+        return _flatten_taken(value, leaves, numbers)
     if kind is Extent or (kind is Size and any(type(x) is Extent for x in value)):
         return SizeLeaf(value)
     return Static(plain_parts(value) if kind is frozenset else value)
 
 
+def _flatten_taken(value: Any, leaves: list[Any], numbers: list[Any] | None) -> Any:
+    """The structure of what stands for an argument."""
+    if type(value) is ArgumentPart:
+        return flatten(value.shown, leaves, numbers)
+    leaves.append(value.tensor)
+    return value.form
+
+
 def containers(value: Any, found: list[Any]) -> list[Any]:
     """Every list, dict and object that :func:`flatten` takes apart, each as often as it occurs."""
-    kind = type(value)
     children: Any = ()
+    given = value
+    if type(value) is ArgumentPart:
+        given, value = value.given, value.shown
+    kind = type(value)
     if kind in MAPPINGS:
         children = value.values()
     elif isinstance(value, tuple) or kind is list:
@@ -146,7 +157,7 @@ def containers(value: Any, found: list[Any]) -> list[Any]:
             return found
         children = [getattr(value, n) for n in names]
     if not isinstance(value, (tuple, Tensor)):
-        found.append(value)
+        found.append(given)
     for child in children:
         containers(child, found)
     return found
@@ -271,6 +282,8 @@ def _name_leaves(
         names.append(name)
     elif isinstance(value, Tensor):
         pass
+    elif type(value) is ArgumentPart:
+        _name_leaves(value.shown, name, names, wanted)
     elif type(value) in (tuple, list) or (isinstance(value, tuple) and hasattr(value, "_fields")):
         for i, v in enumerate(value):
             _name_leaves(v, f"{name}_{i}", names, wanted)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...dtypes import int64
+from ...extents import hint, is_symbolic
 from ...modes import MODES
 from ...ops.functions.common import constant
 from ...ops.functions.joining import cat, stack
 from ...ops.functions.slicing import slice_along
+from ...ops.source import arange
+from ...sizes import largest
 from ...tensor import Tensor
+from ...tensor_make import tensor
 from .masked import Padded, masked, told_lengths
 
 __all__ = [
@@ -253,6 +259,8 @@ def pad_sequence(
     given = list(sequences)
     if not given:
         raise RuntimeError("received an empty list of sequences")
+    if _have_sizes_that_vary(given):
+        return _picked(given, 0 if batch_first else 1, padding_value, padding_side == "right")
     longest = max(x.shape[0] for x in given)
     rows = []
     for x in given:
@@ -261,6 +269,29 @@ def pad_sequence(
             x = cat([x, filler] if padding_side == "right" else [filler, x], 0)
         rows.append(x)
     return stack(rows, 0 if batch_first else 1)
+
+
+def _have_sizes_that_vary(given: Sequence[Any]) -> bool:
+    """Are these alike but for lengths that may be other ones next time, in the same code?"""
+    if not any(x.ndim and is_symbolic(x.shape[0]) for x in given):
+        return False
+    return len({(x.dtype, *map(hint, x.shape[1:])) for x in given}) == 1
+
+
+def _picked(given: Sequence[Any], dim: int, padding_value: float, right: bool) -> Any:
+    """The padded batch, by the position of each of its rows among those of all sequences.
+
+    Which of them is the longest, and by how much, decides nothing then.
+    """
+    longest = functools.reduce(largest, (x.shape[0] for x in given))
+    counts = tensor([x.shape[0] for x in given], dtype=int64).unsqueeze(1 - dim)
+    steps = arange(start=0, step=1, count=longest, dtype=int64).unsqueeze(dim)
+    steps = steps if right else steps - (longest - counts)
+    inside = (steps >= 0) & (steps < counts)
+    at = (counts.cumsum(dim) - counts + steps).where(inside, constant(0, int64, ()))
+    rest = (1,) * (given[0].ndim - 1)
+    filler = constant(padding_value, given[0].dtype, ())
+    return cat(given, 0)[at].where(inside.reshape(*inside.shape, *rest), filler)
 
 
 def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = False) -> list[Any]:

@@ -1,1 +1,1 @@
-"""Arrays of NumPy among the arguments of which a function only makes tensors: these are arguments instead."""
+"""Arguments in whose place something else is compared: arrays of which tensors are made, what is not looked at."""

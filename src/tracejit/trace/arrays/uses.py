@@ -49,7 +49,7 @@ _TAKES: Mapping[str, int] = {
 _COLLECT = frozenset({"BUILD_LIST", "BUILD_TUPLE"})
 
 
-class _UnseenError(Exception):
+class UnseenError(Exception):
     """The array is used in a way that may look at the numbers in it."""
 
 
@@ -70,7 +70,7 @@ def arrays_made_tensors(
             reader = _Reader()
             try:
                 reader.enter(function, args, place, 0)
-            except _UnseenError:
+            except UnseenError:
                 continue
             found[place] = reader.reads_shape
     return found
@@ -85,36 +85,29 @@ class _Reader:
 
     def enter(self, function: Any, args: Sequence[Any], place: Place, depth: int) -> None:
         """The array is the argument at ``place`` of a call; of other arguments only the first may be known."""
-        called, bound = _code_of(function)
+        called, bound = code_of(function)
         code: CodeType = called.__code__
-        if isinstance(place, int):
-            place += len(bound)
-        args = (*bound, *args)
-        named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-        if isinstance(place, int):
-            name = named[place] if place < code.co_argcount else None
-        else:
-            name = place if place in named[code.co_posonlyargcount :] else None
+        name, args = parameter_at(code, bound, args, place)
         flow = flow_of(code)
         if name is None or flow is None or flow.hides or code.co_flags & _RESUMED:
-            raise _UnseenError
+            raise UnseenError
         if name in code.co_cellvars or depth > MAX_DEPTH:
-            raise _UnseenError
-        own = {named[0]: args[0]} if args and named and named[0] != name else {}
+            raise UnseenError
+        own = {code.co_varnames[0]: args[0]} if args and code.co_varnames[0] != name else {}
         key = code, name, tuple([id(x) for x in own.values()])
         if key not in self.seen:
             self.seen.add(key)
-            _Frame(self, called, flow, own, depth).follow(name, 0)
+            Frame(self, called, flow, own, depth).follow(name, 0)
 
 
-class _Frame:
+class Frame:
     """The code of one function, in which the array has a name."""
 
     def __init__(
         self, reader: _Reader, function: FunctionType, flow: Flow, own: dict[str, Any], depth: int
     ) -> None:
         self.reader, self.function, self.flow, self.depth = reader, function, flow, depth
-        steady = [name for name in own if len(flow.mentions(name)) == len(_loads(flow, name))]
+        steady = [name for name in own if len(flow.mentions(name)) == len(loads_of(flow, name))]
         self.own = {name: own[name] for name in steady}
         self.names: set[tuple[str, int]] = set()
 
@@ -135,7 +128,7 @@ class _Frame:
                 step = self.flow.steps[target]
                 if step.names_local(name) and step.name != "LOAD_FAST":
                     if step.name not in ("STORE_FAST", "DELETE_FAST"):
-                        raise _UnseenError
+                        raise UnseenError
                     continue
                 if step.names_local(name):
                     self.use(target, leads)
@@ -146,7 +139,7 @@ class _Frame:
         place = self.flow.depth.get(number)
         taker = None if place is None else self.taker(number + 1, place)
         if taker is None or place is None:
-            raise _UnseenError
+            raise UnseenError
         step, before = self.flow.steps[taker], self.flow.steps[taker - 1]
         if step.name == "STORE_FAST":
             self.follow(step.value, taker)
@@ -159,7 +152,7 @@ class _Frame:
         elif step.name == "IS_OP" and before.name == "LOAD_CONST" and before.value is None:
             self.decided(taker, bool(step.argument), leads)
         elif step.name != "POP_TOP":
-            raise _UnseenError
+            raise UnseenError
 
     def taker(self, number: int, place: int) -> int | None:
         """The step from here on that takes what lies at a place on the stack; None where that cannot be told."""
@@ -179,17 +172,12 @@ class _Frame:
     def called(self, number: int, place: int, leads: dict[int, int]) -> None:
         """The array is an argument of a call."""
         step, flow = self.flow.steps[number], self.flow
-        base = flow.depth[number] - _taken_by_call(step)
-        position = place - base - 2
-        if position < 0:
-            raise _UnseenError
+        base = flow.depth[number] - taken_by_call(step)
+        where = self.argument(number, place - base - 2)
         function = self.callee(number, base)
-        names = keywords_at(flow.code, step)
-        first_name = step.argument - len(names)
-        where = position if position < first_name else names[position - first_name]
         if function in _MAKERS if isinstance(function, FunctionType) else _is_kind(function):
             if where not in (0, "data", "obj"):
-                raise _UnseenError
+                raise UnseenError
         elif function is isinstance and where == 0:
             self.asked_class(number, leads)
         elif function is type and step.argument == 1:
@@ -198,6 +186,15 @@ class _Frame:
             self.reader.reads_shape = True
         else:
             self.reader.enter(function, (), where, self.depth + 1)
+
+    def argument(self, number: int, position: int) -> Place:
+        """Which argument of the function that a step calls lies so far above it."""
+        if position < 0:
+            raise UnseenError
+        step = self.flow.steps[number]
+        names = keywords_at(self.flow.code, step)
+        first = step.argument - len(names)
+        return position if position < first else names[position - first]
 
     def callee(self, number: int, base: int) -> Any:
         """The object that a call step calls, which lies at ``base`` on the stack or above."""
@@ -218,9 +215,9 @@ class _Frame:
             elif step.name != "PUSH_NULL":
                 found = self.named(step)
             if found is _UNKNOWN and step.name != "PUSH_NULL":
-                raise _UnseenError
+                raise UnseenError
             number += 1
-        raise _UnseenError
+        raise UnseenError
 
     def named(self, step: Step) -> Any:
         """What a step loads; unknown where it is no name, or one of something that changes."""
@@ -271,20 +268,36 @@ class _Frame:
         return self.flow.next[number][jumps][0]
 
 
-def _loads(flow: Flow, name: str) -> list[int]:
+def parameter_at(
+    code: CodeType, bound: Sequence[Any], args: Sequence[Any], place: Place
+) -> tuple[str | None, Sequence[Any]]:
+    """The name of the parameter that gets an argument, and all that are known, with those that a method is bound to."""
+    if isinstance(place, int):
+        place += len(bound)
+        name = code.co_varnames[place] if place < code.co_argcount else None
+    else:
+        named = code.co_varnames[
+            code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount
+        ]
+        name = place if place in named else None
+    return name, (*bound, *args)
+
+
+def loads_of(flow: Flow, name: str) -> list[int]:
+    """The steps that load a local variable."""
     return [n for n in flow.mentions(name) if flow.steps[n].name == "LOAD_FAST"]
 
 
 def _taken(step: Step) -> int | None:
     """How many values a step takes from the stack, if that is known."""
     if step.name in ("CALL", "CALL_KW"):
-        return _taken_by_call(step)
+        return taken_by_call(step)
     if step.name in _COLLECT:
         return step.argument
     return _TAKES.get(step.name)
 
 
-def _taken_by_call(step: Step) -> int:
+def taken_by_call(step: Step) -> int:
     """The function, what it is bound to, the arguments, and from CPython 3.13 on the names of some."""
     return step.argument + (3 if step.name == "CALL_KW" else 2)
 
@@ -322,7 +335,7 @@ def _attribute(value: Any, name: str) -> Any:
     return children.get(name, _UNKNOWN)
 
 
-def _code_of(function: Any) -> tuple[FunctionType, tuple[Any, ...]]:
+def code_of(function: Any) -> tuple[FunctionType, tuple[Any, ...]]:
     """The function whose code runs when something is called, and what it is given first."""
     bound: tuple[Any, ...] = ()
     for _ in range(MAX_DEPTH):
@@ -334,7 +347,7 @@ def _code_of(function: Any) -> tuple[FunctionType, tuple[Any, ...]]:
             return function, bound
         else:
             function = _forward_of(function)
-    raise _UnseenError
+    raise UnseenError
 
 
 def _forward_of(function: Any) -> Any:
@@ -342,7 +355,7 @@ def _forward_of(function: Any) -> Any:
     told: dict[str, Any] = {} if is_module(function) else getattr(function, "__dict__", {})
     module: Any = function if is_module(function) else told.get("module")
     if not is_module(module) or not calls_forward(module):
-        raise _UnseenError
+        raise UnseenError
     if function is not module and told.get("__wrapped__") != module.forward:
-        raise _UnseenError
+        raise UnseenError
     return _attribute(module, "forward")

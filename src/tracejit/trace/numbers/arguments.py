@@ -13,6 +13,7 @@ from ...extents import Extent, hint
 from ...numpy_numbers import NUMBERS
 from ...tensor import Tensor
 from ...varying import is_varying, plain
+from ..arrays.unread import ArgumentPart
 from ..recording.transparent import attributes_of, is_transparent
 from ..signature import MAPPINGS, fields_of
 from .plain_parts import plain_keys, plain_parts, remade
@@ -39,6 +40,8 @@ def _replaced(value: Any, replace: Callable[[Any], Any], changes: list[Change]) 
         return value
     if kind in NUMBERS:
         return replace(value)
+    if kind is ArgumentPart:
+        return _replaced_part(value, replace, changes)
     if kind is tuple:
         return tuple([_replaced(x, replace, changes) for x in value])
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -53,6 +56,24 @@ def _replaced(value: Any, replace: Callable[[Any], Any], changes: list[Change]) 
         for name in fields_of(value) or ():
             new = _replaced(getattr(value, name), replace, changes)
             _put(_getter(value), _setter(value), name, new, changes)
+    return value
+
+
+def _replaced_part(
+    value: ArgumentPart, replace: Callable[[Any], Any], changes: list[Change]
+) -> ArgumentPart:
+    """The same in what is given, but for what is not shown."""
+    given, shown = value.given, value.shown
+    if shown is None:
+        return value
+    if type(given) is tuple:
+        pairs = zip(given, shown, strict=True)
+        new = tuple([_replaced(x, replace, changes) if x is y else x for x, y in pairs])
+        return ArgumentPart(new, shown)
+    for key, x in [*(given.items() if type(given) is dict else enumerate(given))]:
+        if shown[key] is x:
+            new = _replaced(x, replace, changes)
+            _put(given.__getitem__, given.__setitem__, key, new, changes)
     return value
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from ...bytecode import Step, Unfollowed, at_offset, steps_of
 from ...dtypes import DType, float64, int64
 from ...errors import user_frame
+from ...frames import variables_of
 from ...ops import comparison
 from ...ops.table import Op
 from ..rounds.code import Flow, flow_of
@@ -118,7 +119,7 @@ def _loaded(frame: FrameType, step: Step) -> Any:
     if step.name == "LOAD_CONST":
         value = step.value
     elif step.name in ("LOAD_FAST", "LOAD_DEREF"):
-        value = frame.f_locals.get(step.value)
+        value = variables_of(frame).get(step.value)
     elif step.name == "LOAD_GLOBAL":
         value = frame.f_globals.get(step.value)
     return value if type(value) in (int, float) else None

@@ -17,6 +17,7 @@ from ...extents import Extent
 from ...numpy_numbers import NUMBERS
 from ...tensor import Tensor
 from ...varying import is_varying
+from ..arrays.unread import ArgumentPart
 from ..replay.ending import Refused
 from ..signature import APART, HANDED_IN, MAPPINGS, containers, fields_of
 from ..state.values import same
@@ -82,7 +83,9 @@ def numbers_among(value: Any) -> Iterator[Any]:
         yield value
         return
     children: Any = ()
-    if kind is list or kind is tuple or (isinstance(value, tuple) and hasattr(value, "_fields")):
+    if kind is ArgumentPart:
+        children = (value.shown,)
+    elif kind is list or kind is tuple or (isinstance(value, tuple) and hasattr(value, "_fields")):
         children = value
     elif kind in MAPPINGS:
         children = value.values()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import ref
 
-from ..arrays.arguments import given_arrays
+from ..arrays.unread import given_arguments
 from .fitness import put_back, put_back_everywhere
 from .places import TURNS
 from .plain_parts import plain_parts
@@ -31,7 +31,7 @@ def run_beside(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """What the function returns, without numbers that stand in Python state while another thread records."""
     turns = TURNS.ended
     met = TURNS.exclusive is not None
-    args, kwargs = given_arrays(args, kwargs)
+    args, kwargs = given_arguments(args, kwargs)
     try:
         result = function(*args, **kwargs)
     finally:

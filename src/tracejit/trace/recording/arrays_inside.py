@@ -23,7 +23,8 @@ from ...ops import elementwise
 from ...tensor import Tensor
 from ...tensor_core import Version
 from ...tensor_make import written_down
-from ..arrays.arguments import ArgumentArray, argument_arrays, given_arrays
+from ..arrays.arguments import ArgumentArray, argument_arrays
+from ..arrays.unread import given_arguments
 from .kept_alive import KeptAlive
 from .recording import OutputRecipe
 
@@ -60,7 +61,7 @@ class ArraysInside:
         found = argument_arrays(args, kwargs)
         if found:
             self.given = {id(x.array): (x, x.array.tobytes()) for x in found}
-        return given_arrays(args, kwargs)
+        return given_arguments(args, kwargs)
 
     def array_copied(self, array: Any, wanted: DType | None) -> Tensor | None:
         """A tensor with a copy of ``array``, in the ``wanted`` dtype, if that is one among the arguments."""

@@ -108,7 +108,6 @@ class KeptAlive:
         notes, found = self.notes(), False
         noted = _NONE
         if notes is not None:
-            notes.let_go()
             noted = notes.noted
         for place in range(len(tensors) - 1, first - 1, -1):
             count = references(tensors[place])

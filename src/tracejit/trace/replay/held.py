@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...numpy_numbers import NUMBERS
+from ...ops.mixin import Size
 from ...tensor import Tensor
 from ...varying import is_varying, plain
 from ..numbers.places import Place, PlaceKey, place_of
@@ -119,7 +120,7 @@ def is_size(value: Any) -> bool:
 
 
 def seen_in(places: Sequence[Place]) -> list[Any]:
-    """What a call sees in places; of sizes, and tensors and lists that it only replaces, that there are some."""
+    """What a call sees in places; of sizes, and tensors, lists and text that it only replaces, that there are some."""
     return [_seen(place, place.read()) for place in places]
 
 
@@ -131,7 +132,9 @@ def _seen(place: Place, value: Any) -> Any:
 
 def _has_twin(value: Any) -> bool:
     """Is this something that code which only replaces it need not be told, whatever it is?"""
-    return isinstance(value, Tensor) or type(value) in (list, dict)
+    if isinstance(value, Tensor) or type(value) in (list, dict):
+        return True
+    return len(value) > 1 if type(value) is str else type(value) in (tuple, Size) and bool(value)
 
 
 def form_of(args: Any, kwargs: Any) -> Any:
@@ -218,7 +221,7 @@ def told_apart(reads: Sequence[Read]) -> tuple[list[Place], list[Read]] | None:
 def standing_for(places: Sequence[Place], sizes: Mapping[Place, Any]) -> Iterator[list[Any]]:
     """What lies in places while a function is recorded: ``sizes`` in some of them.
 
-    A twin stands for a tensor or a list that the code only replaces, so that it can be seen whether it does.
+    A twin stands for a tensor, list or text that the code only replaces, so that it can be seen whether it does.
     """
     found: list[Any] = []
     standing: list[tuple[Place, Any, Any]] = []
@@ -295,8 +298,12 @@ def _is_same(value: Any, before: Any) -> bool:
 
 
 def _twin(value: Any) -> Any:
-    """Another tensor, list or dict that is the same to all who look."""
-    return _twin_tensor(value) if isinstance(value, Tensor) else value.copy()
+    """Another tensor, list, dict, tuple or text that is the same to all who look."""
+    if isinstance(value, Tensor):
+        return _twin_tensor(value)
+    if type(value) is str:
+        return (value + " ")[:-1]
+    return type(value)([*value]) if isinstance(value, tuple) else value.copy()
 
 
 def _twin_tensor(tensor: Tensor) -> Tensor:

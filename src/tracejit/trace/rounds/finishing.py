@@ -11,9 +11,7 @@ The tensors of the round before stay as they are, for whoever holds them: variab
 
 from __future__ import annotations
 
-import ctypes
 import logging
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from inspect import CO_OPTIMIZED
@@ -25,6 +23,7 @@ import numpy as np
 from ...cuda.arrays import is_writeable
 from ...determinism import are_deterministic_algorithms_enabled
 from ...extents import Extents
+from ...frames import set_variables
 from ...ir.builder import Builder
 from ...ir.graph import Value
 from ...ir.loops import loop_value, part_value
@@ -131,9 +130,9 @@ def _finish(settled: Settled, rest: Rest, before: Visit, most: int) -> Visit | N
     for x, end in zip(written, ends[len(handed) :], strict=True):
         x.array[...] = end.array
         x._writes.value += count * _times(settled.round, x)
-    _set(state.frame, _counted(before.states[loop], state, count))
+    set_variables(state.frame, _counted(before.states[loop], state, count))
     for frame, names in variables:
-        _set(frame, {name: ends[i] for name, i in names.items()})
+        set_variables(frame, {name: ends[i] for name, i in names.items()})
     settled.place = {id(x): end for (x, _), end in zip(settled.pairs, ends, strict=False)}
     settled.count += count
     settled.recorder.aside += f"; {count} rounds of a loop were run by compiled code"
@@ -232,10 +231,3 @@ def _counted(before: FrameState, state: FrameState, count: int) -> dict[str, int
         if name in state.own and name in before.integers:
             found[name] = number + count * (number - before.integers[name])
     return found
-
-
-def _set(frame: FrameType, values: Mapping[str, Any]) -> None:
-    """Set local variables of a function that runs."""
-    frame.f_locals.update(values)
-    if sys.version_info < (3, 13):  # since then that writes to the frame
-        ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))

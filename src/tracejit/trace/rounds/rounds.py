@@ -22,7 +22,6 @@ from ...modes import MODES
 from ...ops import elementwise
 from ...ops.table import Op
 from ...tensor import Tensor
-from .code import flow_of
 from .state import FrameState, describe, frames_of
 
 if TYPE_CHECKING:
@@ -116,19 +115,6 @@ class Rounds:
         if self.visits:
             own = [*operands]  # the tuple may be the user's
             self.append(Ran(op, own, attributes, out, value.line, MODES.grad))
-
-    def let_go(self) -> None:
-        """Have the frames let go of what their variables held at the last visit.
-
-        Reading the variables of a frame makes a dictionary that the frame keeps, and brings up to date when it is read
-        again (from Python 3.13 on there is none). Code that may have asked for it itself keeps it as it is.
-        """
-        if self.visits:
-            for state in self.visits[-1].states:
-                code, number = state.place
-                flow = flow_of(code)
-                if number >= 0 and flow is not None and not flow.hides:
-                    state.frame.f_locals  # noqa: B018
 
     def detached(self, source: Tensor, out: Tensor, line: tuple[str, int] | None) -> None:
         """``out`` shows ``source`` without its history."""

@@ -315,7 +315,6 @@ class Settled:
             return
         if not self.held:
             return
-        self.rounds.let_go()
         for x, count in self.held:
             if sys.getrefcount(x) - _BESIDE == count and self.recorder.alive.may_empty(x):
                 layout_of(x)  # which keeps the type, too

@@ -26,6 +26,7 @@ from typing import Any
 from ...bytecode import Unfollowed
 from ...device import device
 from ...dtypes import DType
+from ...frames import variables_of
 from ...layout import layout_of
 from ...tensor import Tensor
 from .code import driver_of, flow_of, leaves_stack_alone, live_names
@@ -186,18 +187,19 @@ def _describe_frame(frame: FrameType, describer: Describer) -> FrameState:
     number = flow.at(frame.f_lasti)
     live = live_names(code, number) or frozenset()
     followed = True
+    variables = variables_of(frame)
     try:
-        for name, value in sorted(frame.f_locals.items()):
+        for name, value in sorted(variables.items()):
             if name in live:
                 describer.tensors = tensors[name] = []
                 names[name] = describer.of(value)
     except Unfollowed:
         followed = False
-    integers = {name: x for name, x in frame.f_locals.items() if type(x) is int}
+    integers = {name: x for name, x in variables.items() if type(x) is int}
     shared = {*code.co_cellvars, *code.co_freevars}
     own = {
         name: x
-        for name, x in frame.f_locals.items()
+        for name, x in variables.items()
         if name not in shared and (type(x) in (int, float) or isinstance(x, Tensor))
     }
     return FrameState(frame, (code, number), names, tensors, integers, own, followed)
