@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..utils._pytree import TreeSpec, tree_flatten
+from ..utils.trees import TreeSpec, tree_flatten
 
 __all__ = ["tree_flatten_spec"]
 

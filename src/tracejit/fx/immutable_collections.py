@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from ..utils import _pytree as pytree
+from ..utils import trees as pytree
 
 __all__ = ["immutable_dict", "immutable_list"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import warn
 from ..questions import _assert
 from ..tensor import Tensor
-from ..utils import _pytree as pytree
+from ..utils import trees as pytree
 from .node import base_types
 from .pytree_codegen import PyTreeCodeGen, PyTreeInfo
 from .wrapping import assert_is_none

@@ -12,7 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ..nn.parameter import Parameter
-from ..utils import _pytree as pytree
+from ..utils import trees as pytree
 from . import interception
 from .node import Node
 from .snippets import OPERATORS, REFLECTABLE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..utils import _pytree as pytree
+from ..utils import trees as pytree
 from .codegen import CodeGen
 
 __all__ = ["PyTreeCodeGen", "PyTreeInfo"]

@@ -14,7 +14,7 @@ from ..nn.containers import Sequential
 from ..nn.module import Module
 from ..nn.parameter import Parameter
 from ..tensor import Tensor
-from ..utils._pytree import TreeSpec
+from ..utils.trees import TreeSpec
 from . import interception
 from .graph import Graph
 from .graph_module import GraphModule
