@@ -16,12 +16,12 @@ def loops(function, *given):
 
 
 def test_parts_of_a_stack_are_written_by_all_threads(rng) -> None:
-    x = tj.tensor(rng.standard_normal((300, 50)).astype(np.float32))
-    assert loops(lambda a, b: tj.stack([a, b]), x, x + 1) == [15000]
+    x = tj.tensor(rng.standard_normal((600, 50)).astype(np.float32))
+    assert loops(lambda a, b: tj.stack([a, b]), x, x + 1) == [30000]
 
 
 def test_a_row_meets_one_that_is_repeated(rng) -> None:
-    x = tj.tensor(rng.standard_normal((1, 4000)).astype(np.float32))
-    y = tj.tensor(rng.standard_normal(4000).astype(np.float32))
-    assert loops(lambda a, b: a[:, 1:] * b[1:].expand(1, -1), x, y) == [3999]
-    assert loops(lambda a: a.expand(3, -1)[:1] + 1, x) == [4000]
+    x = tj.tensor(rng.standard_normal((1, 40000)).astype(np.float32))
+    y = tj.tensor(rng.standard_normal(40000).astype(np.float32))
+    assert loops(lambda a, b: a[:, 1:] * b[1:].expand(1, -1), x, y) == [39999]
+    assert loops(lambda a: a.expand(3, -1)[:1] + 1, x) == [40000]

@@ -94,7 +94,7 @@ def test_histories_with_shared_and_separate_parts() -> None:
     assert late.parts == ((1, 4),)
     assert late.ends == (4,)
     earlier = history_of([a._edge(), b._edge()], {b._edge(): 8}, c.grad_fn.sequence)
-    assert earlier == type(earlier)((), (0, 8))
+    assert earlier == type(earlier)((), (0, 8), ways=(0, 8))
 
 
 def test_what_was_copied_from_an_argument_has_its_history() -> None:

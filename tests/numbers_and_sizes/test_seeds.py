@@ -78,3 +78,43 @@ def test_a_size_that_code_in_c_refuses_becomes_a_constant() -> None:
         x = tj.full((12,), float(np.sign(n)))
         assert compiled(x, abs(n)).tolist() == f(x, abs(n)).tolist()
     assert any("bit_length" in reason for reason in compiled.explain().constants)
+
+
+MADE = {"bits": lambda: np.random.PCG64(3), "spawning": lambda: np.random.SeedSequence(5)}
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "np.random.default_rng(bits).normal()",
+        "np.random.RandomState(bits).normal()",
+        "np.random.default_rng(spawning.spawn(1)[0]).normal()",
+        "spawning.spawn(1)[0].generate_state(1)[0]",
+        "np.random.default_rng(np.random.default_rng(bits)).normal()",
+    ],
+)
+def test_seeds_that_change_with_every_call_are_no_constants(read: str) -> None:
+    found = []
+    for compiling in (tj.compile, lambda f: f):
+        space = {"np": np, **{name: make() for name, make in MADE.items()}}
+        exec(f"def f(x): return x * float({read})", space)
+        f = compiling(space["f"])
+        found.append([f(tj.ones(2)).tolist() for _ in range(4)])
+    assert found[0] == found[1]
+    assert len({first for first, _ in found[0]}) == 4
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "np.random.default_rng(None).normal()",
+        "np.random.Generator(np.random.PCG64()).normal()",
+        "np.random.SeedSequence().generate_state(1)[0]",
+        "random.Random(None).random()",
+    ],
+)
+def test_what_the_system_seeds_is_no_constant(read: str) -> None:
+    space = {"np": np, "random": random}
+    exec(f"def f(x): return x * float({read})", space)
+    f = tj.compile(space["f"])
+    assert len({f(tj.ones((), dtype=tj.float64)).item() for _ in range(4)}) == 4

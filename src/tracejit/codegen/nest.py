@@ -1,7 +1,7 @@
 """From a fusion group to a loop nest: axes merged where memory allows, and the stride of every operand along them.
 
 Knows no device: `codegen.cpu` and `codegen.cuda` print the same nest. Which axes merge follows from how operands lie,
-never from how long an axis is, so that a kernel serves every size.
+not from how long an axis is, so that a kernel serves every size, but for an extent of one in front of a long run.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..extents import is_symbolic
+from .. import config
+from ..extents import hint, is_symbolic
 from ..ir.fields import ByFields
 from ..ir.graph import Value
+from ..ops.shapes import numel
 from ..ops.table import Source
 from ..passes.fusion.groups import Dims, Group, is_random, root
 from ..types import Shape
@@ -124,13 +126,14 @@ def build_nest(
 def _loops(domain: Sequence[int], strides: Sequence[Sequence[int]]) -> list[list[int]]:
     """Runs of axes that are walked as one.
 
-    Nothing is walked along an extent of one. Most are loops like others, which serve every size; in front of what is
-    one run it would be the loop that is shared among threads.
+    Nothing is walked along an extent of one. Most are loops like others, which serve every size; in front of one long
+    run it would be the loop that is shared among threads.
     """
     runs = merge_axes(domain, frozenset(), strides)
-    if len(runs) == 2 and all(is_one(domain[axis]) for axis in runs[0]):
-        del runs[0]
-    return runs
+    if len(runs) != 2 or not all(is_one(domain[axis]) for axis in runs[0]):
+        return runs
+    long = hint(numel([domain[axis] for axis in runs[1]])) > config.grain_elements
+    return runs[1:] if long else runs
 
 
 def _axis(domain: Sequence[int], run: Sequence[int], reduced: bool) -> Axis:

@@ -61,7 +61,14 @@ class Seeded(Drawing):
     """
 
     def __call__(self, *given: Any, **named: Any) -> Any:
-        """What it does, with true numbers for those that vary."""
+        """What it does, with true numbers for those that vary.
+
+        Nobody watches what is called from here: without a seed that tells all it would take entropy from the system.
+        """
+        seeds = [x for x in (*given, *named.values()) if x is not None]
+        if not seeds or not all(map(_tells_all, seeds)):
+            name = getattr(self._shown, "__name__", type(self._shown).__name__)
+            MODES.recorder.unsupported(f"{name}() takes a seed that nothing tells")
         return self._shown(*map(_true, given), **{name: _true(x) for name, x in named.items()})
 
     def __instancecheck__(self, found: Any) -> bool:
@@ -80,12 +87,24 @@ class Seeded(Drawing):
         return hash(self._shown)
 
 
+def _tells_all(seed: Any) -> bool:
+    """Is this a seed that gives the same numbers wherever it is given?"""
+    kind = type(seed)
+    if kind in (list, tuple):
+        return all(map(_tells_all, seed))
+    if kind in (int, float, bool, str, bytes, bytearray, np.ndarray, Extent) or is_varying(seed):
+        return True
+    return issubclass(kind, np.generic)
+
+
 def _true(seed: Any) -> Any:
     """A seed with plain numbers in it, which are constants of the recording from here on."""
     if type(seed) in (list, tuple):
         return type(seed)(map(_true, seed))
     if type(seed) is Extent:
         return index(seed)
+    if isinstance(seed, Drawing):
+        return seed._shown
     return seed._forced() if is_varying(seed) else seed
 
 

@@ -302,6 +302,7 @@ def is_generator(value: Any) -> bool:
     kinds = [] if random is None else [random.Random]
     if numpy_random is not None:
         kinds += [numpy_random.Generator, numpy_random.RandomState, numpy_random.BitGenerator]
+        kinds.append(numpy_random.SeedSequence)  # its state is how many others it has made
     return isinstance(value, tuple(kinds))
 
 
