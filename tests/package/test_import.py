@@ -67,3 +67,11 @@ print(tj.jit.annotations.BroadcastingList1 is BroadcastingList2 is list)
 print(issubclass(tj.nn.Linear, tj.jit.ScriptModule), tj.jit._overload(len) is len)
 """
     assert printed(script).split() == ["True", "True", "True"]
+
+
+def test_modules_that_are_there_without_being_imported() -> None:
+    script = """
+import tracejit as tj
+print(tj.utils._pytree.tree_leaves([1, [2]]), tj.utils.weak.WeakIdRef is not None)
+"""
+    assert printed(script).strip() == "[1, 2] True"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from . import _pytree as _pytree
 from . import benchmark, checkpoint, data, dlpack
+from . import weak as weak
 
 __all__ = ["benchmark", "checkpoint", "data", "dlpack"]

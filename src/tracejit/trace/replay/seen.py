@@ -32,23 +32,26 @@ class SeenAgain:
     that lies as the one before, the same view shows the same elements.
     """
 
-    __slots__ = ("detached", "known", "lying", "steps")
+    __slots__ = ("detached", "known", "steps")
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self.steps = tuple(steps)
         self.detached = any(op.name == "detach_copy" for op, _ in steps)
-        self.known: MemoryLayout | None = None
-        self.lying: _Lying | None = None
+        #: How the tensor lay, and the view in it; None for one that the ops have to make. One word, for any thread.
+        self.known: tuple[MemoryLayout, _Lying | None] | None = None
 
     def show(self, tensor: Tensor) -> Tensor:
         """What the steps show of a tensor."""
         if self.detached or not _is_plain(tensor):
             return self.computed(tensor)
-        if self.lying is None or tensor._layout is not self.known:
+        known = self.known
+        if known is None or known[0] is not tensor._layout:
             out = self.computed(tensor)
-            self.known, self.lying = layout_of(tensor), _lies(tensor, out)
+            self.known = layout_of(tensor), _lies(tensor, out)
             return out
-        layout, offset, strides, whole = self.lying
+        if known[1] is None:
+            return self.computed(tensor)
+        layout, offset, strides, whole = known[1]
         block = tensor._block
         if whole and tensor._array is None and block is not None:
             out = Tensor._of_block(block, layout.spec, layout)
