@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,16 @@ KINDS = [
     and issubclass(kind, tj.distributions.Distribution)
     and name not in ("Distribution", "ExponentialFamily", "Uniform", "Wishart")
 ]
+
+
+@pytest.fixture(autouse=True)
+def _parameters_are_checked() -> Iterator[None]:
+    """torch.compile, which other tests may have used, leaves PyTorch's distributions without their checks."""
+    kind = torch.distributions.Distribution
+    before = kind._validate_args
+    kind.set_default_validate_args(True)
+    yield
+    kind.set_default_validate_args(before)
 
 
 def shown(x: Any) -> str:
