@@ -69,13 +69,15 @@ class Columns:
         self.folds = self._goes_on()
         self.reductions = [v for v in writer.group.values if isinstance(v.op, Reduction)]
         self.in_registers = self._fits_in_registers()
+        #: How many rows fill the registers.
+        self.abreast = largest(1, WIDE // largest(1, self.columns)) if self.folds else 1
         self.lanes = self._lanes() if self.folds else 1
 
     def _lanes(self) -> int:
         """How many narrow rows go as one wide one: few fill registers; main memory is best read in long streams."""
         rows = smallest(self.rows, self.block_rows)
         if self.in_registers:
-            few: int = largest(1, smallest(WIDE // largest(1, self.columns), rows))
+            few: int = largest(1, smallest(self.abreast, rows))
             return few
         long = self.outer_count * self.rows * self.columns // CACHED_ROWS
         wide = largest(TILE // 2, smallest(TILE, long))
@@ -224,8 +226,7 @@ def _fold_in_registers(writer: Writer, columns: Columns, wide: str, lanes: str) 
     text.add(2, f"narrow = last - (last - first) % {lanes}" if columns.folds else "narrow = last")
     text.add(2, f"narrow = select({wide} - start > {WIDE}, first, narrow)")
     # However few rows there are: kernels of other sizes are the same.
-    abreast = largest(1, WIDE // largest(1, columns.columns)) if columns.folds else 1
-    expected = max(hint(columns.columns) * hint(abreast), 1)
+    expected = max(hint(columns.columns) * hint(columns.abreast), 1)
     expected = -(-expected // REGISTER_STEP) * REGISTER_STEP
     text.add(2, f"for i{inner} in columns(start, {wide}, {expected}):")
     accumulators = {value: start(writer, value, 3) for value in columns.reductions}

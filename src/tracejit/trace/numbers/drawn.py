@@ -11,7 +11,7 @@ import math
 import random
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from operator import index
 from types import BuiltinMethodType, MethodType, ModuleType
 from typing import Any
@@ -117,7 +117,7 @@ def drawing_like(value: Any) -> Any:
     kind = type(value)  # nothing else of it is asked: it may be anything
     if kind in _kinds() or (kind is ModuleType and _is_drawing(value)):
         return Drawing(value)
-    if any(value is x for x in _seeded()):
+    if any(value is x for x in _seeded(sys.modules.get("numpy.random"))):
         return Seeded(value)
     generator = value.__self__ if kind in (MethodType, BuiltinMethodType) else None
     if type(generator) not in _kinds():
@@ -138,12 +138,11 @@ def _kinds() -> tuple[type, ...]:
     )
 
 
-def _seeded() -> tuple[Any, ...]:
-    """What makes generators of a seed, besides methods of those that there are."""
-    found = sys.modules.get("numpy.random")
-    if found is None:
-        return (random.Random,)
-    return (random.Random, *(getattr(found, name) for name in _OF_SEEDS))
+@cache  # asked about every name that a function reads
+def _seeded(module: ModuleType | None) -> tuple[Any, ...]:
+    """What makes generators of a seed, besides methods of those that there are; ``module`` is ``numpy.random``."""
+    names = () if module is None else _OF_SEEDS
+    return (random.Random, *(getattr(module, name) for name in names))
 
 
 def _is_drawing(module: ModuleType) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...cuda.arrays import MODULES
+from ...cuda.arrays import MODULES, address_of
 from ...layout import MemoryLayout, layout_of
 from ...meta import ANY
 from ...mirrored import Mirrored
@@ -90,7 +90,7 @@ def _lies(tensor: Tensor, out: Tensor) -> _Lying | None:
     if not whole.flags.c_contiguous or array.flags.writeable != whole.flags.writeable:
         return None
     layout = layout_of(out)
-    offset = array.ctypes.data - whole.ctypes.data if layout.spec.numel else 0
+    offset = address_of(array) - address_of(whole) if layout.spec.numel else 0
     same = layout.spec.dtype is tensor.dtype and layout.spec.numel == tensor.numel() and not offset
     rows = tuple(s * layout.spec.dtype.itemsize for s in layout.spec.contiguous_strides())
     return _Lying(layout, offset, array.strides, same and array.strides == rows)
