@@ -21,7 +21,8 @@ F = tj.nn.functional
 def counted_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large_calls, "_met", {})
     monkeypatch.setattr(large_calls, "_compiled", {})
-    monkeypatch.setattr(runner, "_met", {})
+    for counts in ("_met", "_met_alike", "_served"):
+        monkeypatch.setattr(runner, counts, {})
 
 
 @pytest.fixture
@@ -29,8 +30,10 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small tensors count as large ones, and nothing is waited for."""
     monkeypatch.setattr(large_calls, "PATIENCE", -1)
     monkeypatch.setattr(runner, "PATIENCE", -1)
+    monkeypatch.setattr(runner, "SHAPE_PATIENCE", -1)
     monkeypatch.setattr(composed, "LEAST", 0)
     monkeypatch.setattr(programs, "LEAST", 0)
+    monkeypatch.setattr(programs, "LEAST_PRODUCTS", 0)
     monkeypatch.setattr(steps, "SEEN", 0)
     monkeypatch.setattr(steps, "_known", {})
     monkeypatch.setattr(steps_text, "LARGEST", -1)
@@ -45,6 +48,7 @@ def written(monkeypatch: pytest.MonkeyPatch, run: Callable[[], Any]) -> Any:
     with monkeypatch.context() as patch:
         patch.setattr(large_calls, "PATIENCE", 1 << 60)
         patch.setattr(runner, "PATIENCE", 1 << 60)
+        patch.setattr(runner, "_served", {})
         return run()
 
 

@@ -31,6 +31,7 @@ from .attention_rules import (
     stats_rule,
 )
 from .elementwise import mul
+from .library_threads import multiplied
 from .namespace import xp
 from .random import random_uniform
 from .table import Array, Sample, contraction
@@ -80,7 +81,7 @@ def _scores(q: Array, k: Array, mask: Array, rows: slice, options: dict[str, Any
     """The scores of some queries, -inf where they see nothing."""
     n = xp(q)
     own = _wide(q[..., rows, :])
-    found = n.matmul(own, _wide(k).swapaxes(-1, -2)) * own.dtype.type(options["scale"])
+    found = multiplied(own, _wide(k).swapaxes(-1, -2)) * own.dtype.type(options["scale"])
     if options["masked"]:
         shown = n.broadcast_to(mask, (*q.shape[:-1], k.shape[-2]))[..., rows, :]
         low = own.dtype.type(-np.inf)
@@ -134,7 +135,7 @@ def _score_gradients(
     n, kept = xp(q), _kept(q, k, drawn, options)
     for rows in _pieces(q, k):
         p = n.exp(_scores(q, k, mask, rows, options) - lse[..., rows, None])
-        d = n.matmul(_wide(g[..., rows, :]), _wide(v).swapaxes(-1, -2))
+        d = multiplied(_wide(g[..., rows, :]), _wide(v).swapaxes(-1, -2))
         if kept is None:
             yield rows, p, p * (d - delta[..., rows, None])
         else:
@@ -253,7 +254,7 @@ def attention(
         scores = _scores(q, k, mask, rows, options)
         p = xp(q).exp(scores - _lse(scores, masked)[..., None])
         p = p if kept is None else p * kept[..., rows, :]
-        result[..., rows, :] = xp(q).matmul(p, _wide(v)).astype(q.dtype)
+        result[..., rows, :] = multiplied(p, _wide(v)).astype(q.dtype)
     return result
 
 
@@ -295,7 +296,7 @@ def attention_dq(
     options = {"scale": scale, "causal": causal, "masked": masked, **dropping(dropout, index)}
     result = _zeros(q, q.shape)
     for rows, _, d in _score_gradients(grad, q, k, v, mask, drawn, lse, delta, **options):
-        result[..., rows, :] = (xp(q).matmul(d, _wide(k)) * d.dtype.type(scale)).astype(q.dtype)
+        result[..., rows, :] = (multiplied(d, _wide(k)) * d.dtype.type(scale)).astype(q.dtype)
     return result
 
 
@@ -322,6 +323,6 @@ def attention_dkv(
     wide = np.float64 if q.dtype.itemsize == 8 else np.float32
     keys, values = _zeros(k, k.shape, wide), _zeros(v, v.shape, wide)
     for rows, p, d in _score_gradients(grad, q, k, v, mask, drawn, lse, delta, **options):
-        keys += n.matmul(d.swapaxes(-1, -2), _wide(q[..., rows, :]))
-        values += n.matmul(p.swapaxes(-1, -2), _wide(grad[..., rows, :]))
+        keys += multiplied(d.swapaxes(-1, -2), _wide(q[..., rows, :]))
+        values += multiplied(p.swapaxes(-1, -2), _wide(grad[..., rows, :]))
     return n.concatenate([keys * wide(scale), values], -1).astype(k.dtype)

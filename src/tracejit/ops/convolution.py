@@ -14,8 +14,9 @@ from ..errors import DtypeError, ShapeError
 from ..types import Shape, TensorType
 from . import convolve
 from .namespace import wide
+from .programs import product_by_program
 from .table import Array, Sample, contraction
-from .windows import Pairs, Windows
+from .windows import Pairs, Windows, volume
 
 _ONE = {"stride": (1,), "padding": ((0, 0),), "dilation": (1,), "groups": 1}
 _WIDE = {"stride": (2,), "padding": ((2, 1),), "dilation": (2,), "groups": 2}
@@ -103,8 +104,13 @@ def convolution(
 ) -> Array:
     """The products of ``weight`` (out, channels / groups, *kernel) with every window of x (N, channels, *size)."""
     windows = Windows(weight.shape[2:], stride, padding, dilation)
-    left, right = wide(x), wide(weight)
     counts = windows.counts(x.shape[2:])
+    attributes = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    work = x.shape[0] * volume(counts) * int(weight.size)
+    served = product_by_program(convolution, (x, weight), attributes, work)
+    if served is not None:
+        return served
+    left, right = wide(x), wide(weight)
     return convolve.forward(left, right, windows, groups, counts).astype(x.dtype, copy=False)
 
 
@@ -177,6 +183,11 @@ def convolution_input(
 ) -> Array:
     """The transpose of :func:`convolution` in x: y's elements spread by ``weight`` over extents ``size``."""
     windows = Windows(weight.shape[2:], stride, padding, dilation)
+    options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    work = y.shape[0] * volume(y.shape[2:]) * int(weight.size)
+    served = product_by_program(convolution_input, (y, weight), {"size": size, **options}, work)
+    if served is not None:
+        return served
     left, right = wide(y), wide(weight)
     return convolve.input_gradient(left, right, windows, groups, size).astype(y.dtype, copy=False)
 
@@ -234,8 +245,13 @@ def convolution_weight(
 ) -> Array:
     """The transpose of :func:`convolution` in its weight: the products of x's windows with y, summed over positions."""
     windows = Windows(kernel, stride, padding, dilation)
-    left, right = wide(x), wide(y)
     shape = (y.shape[1], x.shape[1] // groups, *kernel)
+    options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    work = y.shape[0] * volume(y.shape[2:]) * volume(shape)
+    served = product_by_program(convolution_weight, (x, y), {"kernel": kernel, **options}, work)
+    if served is not None:
+        return served
+    left, right = wide(x), wide(y)
     return convolve.weight_gradient(left, right, windows, groups, shape).astype(x.dtype, copy=False)
 
 

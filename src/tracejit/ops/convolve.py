@@ -14,6 +14,7 @@ import numpy as np
 
 from ..types import Shape
 from .depthwise import depthwise_forward, depthwise_weight
+from .library_threads import multiplied
 from .namespace import xp
 from .op import Array
 from .windows import PIECE, Windows, padded_samples, piece_of, volume
@@ -50,7 +51,7 @@ def forward(x: Array, weight: Array, windows: Windows, groups: int, counts: Shap
     target = _grouped(out, groups)
     for piece in _pieces(x, windows, groups, counts, merged):
         part = target[piece.samples, :, :, piece.rows]
-        product = n.matmul(matrix, piece.matrix)
+        product = multiplied(matrix, piece.matrix)
         if merged:
             part[...] = n.moveaxis(product[0].reshape(*part.shape[1:3], -1, *part.shape[3:]), 2, 0)
         else:
@@ -73,7 +74,7 @@ def weight_gradient(x: Array, y: Array, windows: Windows, groups: int, shape: Sh
         if merged:
             part = n.moveaxis(part, 0, 2)[None]
         part = part.reshape(*part.shape[:3], -1)
-        total += n.matmul(part, piece.matrix.swapaxes(-1, -2)).sum(0)
+        total += multiplied(part, piece.matrix.swapaxes(-1, -2)).sum(0)
     if merged:
         by_channel = total.reshape(*shape[:1], *shape[2:], shape[1])
         return n.ascontiguousarray(n.moveaxis(by_channel, -1, 1))
@@ -95,7 +96,7 @@ def input_gradient(y: Array, weight: Array, windows: Windows, groups: int, size:
     source = y.reshape(y.shape[0], groups, y.shape[1] // groups, volume(y.shape[2:]))
     step = max(1, piece_of(y, PIECE) // (groups * matrix.shape[1] * source.shape[-1] * y.itemsize))
     for first in range(0, y.shape[0], step):
-        part = n.matmul(matrix, source[first : first + step])
+        part = multiplied(matrix, source[first : first + step])
         laid = part.reshape(part.shape[0], shape[1], *windows.kernel, *y.shape[2:])
         out[first : first + step] = windows.fold(laid, size)
     return out

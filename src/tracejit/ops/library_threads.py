@@ -1,7 +1,8 @@
-"""The threads of the LAPACK libraries that NumPy and SciPy bring, off while small matrices are taken apart.
+"""The threads of the BLAS and LAPACK that NumPy and SciPy bring, off while they multiply or take apart small matrices.
 
 A factorisation is many small products, each of which OpenBLAS would share among threads that wait for one another.
 Below five hundred rows that gains nothing, and where another process wants a core too it takes many times longer.
+A single product gains a few microseconds, and loses a hundred times as much.
 """
 
 from __future__ import annotations
@@ -16,13 +17,17 @@ from typing import Any
 
 import numpy as np
 
+from .. import config
 from ..locks import renewed_lock
+from .namespace import xp
 from .table import Array
 
-__all__ = ["DECORATIONS", "Library", "OneThread", "one_thread", "small_on_one_thread"]
+__all__ = ["DECORATIONS", "Library", "OneThread", "multiplied", "one_thread", "small_on_one_thread"]
 
 #: Of how many rows and columns matrices are that no library shares among threads, and the largest that it should not.
 TINY, SMALL = 32, 512
+#: Multiplications of two matrices from which on a library shares them among threads, and on which it should.
+SHARED, WORTH_SHARING = 1 << 18, 1 << 24
 
 
 @dataclass(frozen=True)
@@ -116,3 +121,17 @@ def small_on_one_thread(body: Callable[..., Array]) -> Callable[..., Array]:
         return body(*operands, **attributes)
 
     return called
+
+
+def multiplied(x: Array, y: Array) -> Array:
+    """``matmul`` of a library, on one thread where two matrices are little work, or where there is to be no other.
+
+    >>> multiplied(np.eye(100), np.eye(100)).sum()
+    np.float64(100.0)
+    """
+    n = xp(x, y)
+    one = x.shape[-2] * x.shape[-1] * y.shape[-1]
+    if n is not np or one < SHARED or (one >= WORTH_SHARING and config.threads != 1):
+        return n.matmul(x, y)
+    with one_thread():
+        return np.matmul(x, y)

@@ -1,6 +1,8 @@
-"""Ops that eager code leaves to compiled code where arrays are large, and NumPy goes one element after the other.
+"""Ops that eager code leaves to compiled code: long loops over elements in NumPy, and products.
 
 `runtime.eager.programs` makes a program of the single op, once NumPy has done as much work as that takes to compile.
+Products are faster that way, too: the library that NumPy calls multiplies matrices of a batch one after the other, and
+its threads wait for one another without a rest, so that beside another process a product takes a hundred times as long.
 """
 
 from __future__ import annotations
@@ -12,11 +14,15 @@ import numpy as np
 
 from ..dtypes import bfloat16, float16, float32, float64
 
-__all__ = ["LONG", "by_program", "set_programs"]
+__all__ = ["LONG", "by_program", "product_by_program", "set_programs"]
 
 Array = Any
 #: Elements from which on a program is worth its call.
 LEAST = 1 << 14
+#: Multiplications from which on a program is.
+LEAST_PRODUCTS = 1 << 21
+#: So many multiplications of a library take as long as NumPy does for an element of a long loop.
+PRODUCTS_PER_ELEMENT = 1 << 9
 #: Elementwise ops of which NumPy's loops take up to a hundred nanoseconds for each element, on processors without
 #: AVX-512 at least; kernels round in another way.
 LONG = frozenset(
@@ -27,8 +33,9 @@ LONG = frozenset(
     ]
 )
 _FLOATS = tuple([kind.np for kind in (float16, bfloat16, float32, float64)])
-#: What runs an op as a program: the op, its arrays, attributes, and whether NumPy's bits are those of the kernel.
-Run = Callable[[Any, Sequence[Array], Mapping[str, Any], bool], Array | None]
+#: What runs an op as a program: the op, its arrays, attributes, whether NumPy's bits are those of the kernel, and the
+#: work in elements of a long loop.
+Run = Callable[[Any, Sequence[Array], Mapping[str, Any], bool, int], Array | None]
 _run: list[Run] = []
 
 
@@ -36,7 +43,7 @@ def set_programs(run: Run) -> None:
     """Install what runs single ops as programs, or gives None.
 
     >>> before = list(_run)
-    >>> set_programs(lambda op, arrays, attributes, same: None)
+    >>> set_programs(lambda op, arrays, attributes, same, work: None)
     >>> _run[:] = before
     """
     _run[:] = [run]
@@ -53,8 +60,29 @@ def by_program(
     """
     if not _run or not all(type(x) is np.ndarray and x.dtype.isnative for x in arrays):
         return None
-    if max([x.size for x in arrays]) < LEAST:
+    work = max([x.size for x in arrays])
+    if work < LEAST or not (same_bits or _are_floats(arrays)):
         return None
-    if not same_bits and any(x.dtype not in _FLOATS for x in arrays):
+    return _run[0](op, arrays, attributes, same_bits, work)
+
+
+def product_by_program(
+    op: Any, arrays: Sequence[Array], attributes: Mapping[str, Any], multiplications: int
+) -> Array | None:
+    """The result of ``op``, which is as many products, by compiled code; None where a library is to compute it.
+
+    >>> from tracejit.ops.contraction import matmul
+    >>> product_by_program(matmul, [np.ones((2, 2)), np.ones((2, 2))], {}, 8) is None  # too few
+    True
+    """
+    if multiplications < LEAST_PRODUCTS or not _run:
         return None
-    return _run[0](op, arrays, attributes, same_bits)
+    if not all(type(x) is np.ndarray and x.dtype.isnative for x in arrays) or not _are_floats(
+        arrays
+    ):
+        return None
+    return _run[0](op, arrays, attributes, False, multiplications // PRODUCTS_PER_ELEMENT)
+
+
+def _are_floats(arrays: Sequence[Array]) -> bool:
+    return all(x.dtype in _FLOATS for x in arrays)
