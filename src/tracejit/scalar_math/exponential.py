@@ -88,11 +88,14 @@ def exp2_reduced_f32(r: f32) -> f32:
 
 def exp_bounded_f32(x: f32) -> f32:
     """The exponential of x for x <= 89; nan stays nan."""
-    gone = x < float32(-103.98)
-    x = select(gone, float32(0.0), x)
-    n = round_f32(x * float32(1.442695))
+    gone = x < float32(
+        -103.98
+    )  # what is computed of these is any number, but for the power: nothing is scaled down
+    shifted = fma_f32(x, float32(1.442695), float32(12582912.0))
+    n = whole_f32(shifted)
     r = fma_f32(n, float32(1.9046542e-09), fma_f32(n, float32(-0.6931472), x))
-    return select(gone, float32(0.0), ldexp_f32(exp_reduced_f32(r), int32(n)))
+    power = select(gone, int32(0), integer_f32(shifted))
+    return select(gone, float32(0.0), ldexp_f32(exp_reduced_f32(r), power))
 
 
 def exp_bounded_f64(x: f64) -> f64:

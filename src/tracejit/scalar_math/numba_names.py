@@ -76,8 +76,17 @@ def _primitives() -> dict[str, Any]:
     def columns(start: Any, stop: Any, expected: Any) -> Any:
         return range(start, stop)
 
+    @numba.njit  # type: ignore[untyped-decorator, unused-ignore]
+    def ask_for(source: Any, at: Any) -> Any:
+        return 0
+
+    @numba.njit  # type: ignore[untyped-decorator, unused-ignore]
+    def settled(x: Any) -> Any:
+        return x
+
     names: dict[str, Any] = {"select": select, "two_over_pi_word": two_over_pi_word}
-    names["columns"] = columns
+    names["columns"], names["ask_for"] = columns, ask_for
+    names["settled_f32"] = names["settled_f64"] = settled
     names |= {"turn_8": turn(8), "turn_16": turn(16)}
     names |= {"inf": math.inf, "nan": math.nan, **_bit_casts()}
     names |= {"fma_f32": _fused(numba.float32), "fma_f64": _fused(numba.float64)}

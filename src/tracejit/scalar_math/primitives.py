@@ -180,8 +180,19 @@ def turn_16(to: Any, at: i64, step: i64, source: Any, begin: i64, stride: i64) -
     return _turned(16, to, at, step, source, begin, stride)
 
 
+def ask_for(source: Any, at: i64) -> i64:
+    """Have memory brought near that will be read soon; there may be no such element."""
+    return 0
+
+
+def settled_f32(x: f32) -> f32:
+    """x, or any number where x came out of an extreme that was told to expect no nan and met one."""
+    return x
+
+
 sqrt_f64, floor_f64, ceil_f64, trunc_f64 = sqrt_f32, floor_f32, ceil_f32, trunc_f32
 round_f64, fabs_f64, copysign_f64 = round_f32, fabs_f32, copysign_f32
+settled_f64 = settled_f32
 
 NAMES: tuple[str, ...] = (
     "select",
@@ -206,6 +217,9 @@ NAMES: tuple[str, ...] = (
     "two_over_pi_word",
     "turn_8",
     "turn_16",
+    "ask_for",
+    "settled_f32",
+    "settled_f64",
 )
 
 

@@ -29,11 +29,13 @@ from ..row_stages import (
     find_targets,
     handed_on,
 )
+from .asked_rows import ask_for_rows
 from .batches import Batches
 from .cpu import Scope, Writer, describe, describe_domain
 from .panels import Panels
 from .running import open_rows
 from .short_rows import Point, points_of_short_rows, short_kept
+from .told_extremes import told_extremes
 
 #: Rows of scratch memory begin so many elements apart, and end as many before the next one: a vector of any type.
 PADDING = 64
@@ -92,10 +94,13 @@ def row_body(
     indent = open_rows(writer, writer.nest.kept, *rows, indent, between)
     scratch = {v: f"row{i}" for i, v in enumerate(kept)}
     passes = _Passes(writer, finals, scratch, points, cell, batches)
+    passes.told = told_extremes(writer) if points is None else passes.told
     compute_row_level(writer, passes.row, stages, 0, indent)
     for number, each in enumerate(apart):
         if batches is not None and number > 0:
             passes.row = batches.again(number)
+        if batches is not None and number == 1:
+            ask_for_rows(writer, batches, loops[0], indent)
         if each.loop is not None:
             passes.write(targets[each.loop], loops[each.loop], indent)
         if each.gap is not None:
@@ -152,6 +157,7 @@ class _Passes:
     batches: Batches | None
     row: Scope = field(default_factory=dict)
     stored: set[Value] = field(default_factory=set)
+    told: frozenset[Value] = frozenset()  # extremes of which later sums tell that there is a nan
 
     def write(self, targets: Sequence[Value], needed: set[Value], indent: int) -> None:
         """One pass, for the reductions and stored values ``targets``."""
@@ -165,8 +171,12 @@ class _Passes:
         }
         if self.points is None:
             of_rows = [v for v in accumulators if v not in finals]
-            watched = watched_extremes(of_rows)
-            self._loop(targets, needed, accumulators, indent, watched)
+            told = [v for v in of_rows if v in self.told]
+            watched = watched_extremes([v for v in of_rows if v not in self.told])
+            self._loop(targets, needed, accumulators, indent, {*watched, *told})
+            for value in told:
+                name, dtype = accumulators[value], scalar.combine_of(value).dtype
+                writer.text.add(indent, f"{name} = settled_{scalar.compute_type(dtype)}({name})")
             for total in dict.fromkeys(watched.values()):
                 self._look_again(
                     [v for v in watched if watched[v] is total], total, needed, accumulators, indent

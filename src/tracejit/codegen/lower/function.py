@@ -20,7 +20,7 @@ from tracejit.codegen.lower.names import (
     has_control_flow,
     is_innermost,
     names_needing_slots,
-    turns_squares,
+    stays_as_it_is,
 )
 from tracejit.codegen.lower.primitives import REDUCTIONS, expect
 from tracejit.codegen.lower.types import (
@@ -297,7 +297,7 @@ class FunctionLowering(ExpressionLowering):
         self.lines.append(f"  br i1 {more}, label %{body}, label %{done}")
         saved, had = self.values.get(name), frozenset(slot.ref for slot in self.slots.values())
         self._loop_body(name, Value(counter, I64, index=True), node, body, latch)
-        if self.widening is not None and is_innermost(node) and not turns_squares(node):
+        if self.widening is not None and is_innermost(node) and not stays_as_it_is(node):
             if step.ref != "1":
                 raise NotWidened("every so many elements")
             # Between the branch into the loop, two lines before the counter, and the one behind the body.

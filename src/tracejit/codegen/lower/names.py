@@ -18,17 +18,17 @@ def is_innermost(node: ast.For | ast.While) -> bool:
     return not any(isinstance(s, (ast.For, ast.While)) for s in _statements(node.body))
 
 
-def turns_squares(node: ast.For | ast.While) -> bool:
-    """Does a loop turn squares of memory round (`squares`), which is vector code as it is?
+def stays_as_it_is(node: ast.For | ast.While) -> bool:
+    """Does a loop turn squares of memory round (`squares`), which is vector code as it is, or ask for memory?
 
-    >>> turns_squares(ast.parse("for i in range(9):\\n    turned = turn_8(x, i, 1, y, i, 1)").body[0])
+    >>> stays_as_it_is(ast.parse("for i in range(9):\\n    turned = turn_8(x, i, 1, y, i, 1)").body[0])
     True
     """
     return any(
         isinstance(s, ast.Assign)
         and isinstance(s.value, ast.Call)
         and isinstance(s.value.func, ast.Name)
-        and s.value.func.id.startswith("turn_")
+        and s.value.func.id.startswith(("turn_", "ask_for"))
         for s in node.body
     )
 

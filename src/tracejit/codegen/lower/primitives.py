@@ -11,7 +11,20 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from tracejit.codegen.lower.squares import turn
-from tracejit.codegen.lower.types import B1, F32, F64, I32, I64, U32, U64, Scalar, Type, Value, fail
+from tracejit.codegen.lower.types import (
+    B1,
+    F32,
+    F64,
+    I32,
+    I64,
+    U32,
+    U64,
+    Pointer,
+    Scalar,
+    Type,
+    Value,
+    fail,
+)
 
 
 class Emitter(Protocol):
@@ -91,6 +104,26 @@ def _two_over_pi_word(out: Emitter, values: Sequence[Value], node: ast.AST) -> V
     return Value(out.emit(f"load i64, ptr {address}"), U64)
 
 
+def _ask_for(out: Emitter, values: Sequence[Value], node: ast.AST) -> Value:
+    found = [v.type for v in values]
+    if len(found) != 2 or not isinstance(found[0], Pointer) or found[1] != I64:
+        fail(node, "ask_for takes (T*, i64)")
+    pointer, at = values
+    out.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+    # There may be no element: that is no reason to say that there was one.
+    address = out.emit(f"getelementptr {found[0].element.llvm}, ptr {pointer.ref}, i64 {at.ref}")
+    out.lines.append(f"  call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 3, i32 1)")
+    return Value("0", I64, index=True)
+
+
+def _settled(name: str, scalar: Scalar) -> Primitive:
+    def emit(out: Emitter, values: Sequence[Value], node: ast.AST) -> Value:
+        expect(node, name, values, [scalar])
+        return Value(out.emit(f"freeze {scalar.llvm} {values[0].ref}"), scalar)
+
+    return emit
+
+
 def _c_fmod_f64(out: Emitter, values: Sequence[Value], node: ast.AST) -> Value:
     expect(node, "c_fmod_f64", values, [F64, F64])
     x, y = values
@@ -119,6 +152,9 @@ PRIMITIVES: dict[str, Primitive] = {
     "two_over_pi_word": _two_over_pi_word,
     "turn_8": turn(8),
     "turn_16": turn(16),
+    "ask_for": _ask_for,
+    "settled_f32": _settled("settled_f32", F32),
+    "settled_f64": _settled("settled_f64", F64),
 }
 
 # What a target may lack, as a function of the kernel language with the same result bit for bit. (`fma_f64` has none:

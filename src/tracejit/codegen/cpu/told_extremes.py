@@ -1,0 +1,113 @@
+"""Extremes of rows that need not look for nan, because a later sum of the row is nan if one of the elements is.
+
+``softmax`` subtracts the largest element from all of them and divides by the sum of the exponentials. If an element is
+nan the sum is, and so is all that is made of it, whatever the extreme was found to be: asking for nan once more for
+every element, two instructions of three, tells nothing new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from ...ir.graph import Value
+from ...ops import elementwise as ew
+from ...ops import transcendental as tr
+from ...ops.table import Reduction
+from ...passes.fusion.groups import FULL, ROW
+from .cpu import Writer
+
+#: Elementwise ops that give nan where any operand is nan.
+_CARRIERS = frozenset(
+    [
+        *(
+            ew.add,
+            ew.sub,
+            ew.mul,
+            ew.div,
+            ew.neg,
+            ew.square,
+            ew.reciprocal,
+            ew.abs,
+            ew.cast,
+            ew.clone,
+        ),
+        *(
+            tr.exp,
+            tr.exp2,
+            tr.expm1,
+            tr.log,
+            tr.log2,
+            tr.log1p,
+            tr.sqrt,
+            tr.rsqrt,
+            tr.tanh,
+            tr.sigmoid,
+        ),
+    ]
+)
+
+
+def told_extremes(writer: Writer) -> frozenset[Value]:
+    """The largest or smallest elements of rows that may be found as if there were no nan.
+
+    That holds for one that is not stored itself, if all that is stored and hangs on it is nan as soon as an element is.
+    """
+    return frozenset(
+        v for v in writer.group.values if _is_extreme(writer, v) and _is_told(writer, v)
+    )
+
+
+def _is_extreme(writer: Writer, value: Value) -> bool:
+    return (
+        isinstance(value.op, Reduction)
+        and value.op.combine in ("max", "min")
+        and value.value_operands[0].spec.dtype.is_floating_point
+        and writer.group.level[value] == ROW
+        and value not in writer.nest.writes
+    )
+
+
+def _is_told(writer: Writer, extreme: Value) -> bool:
+    """Is everything stored that hangs on an extreme nan in a row that has a nan?"""
+    elements = _carrying(writer, {writer.origin(extreme.value_operands[0])})
+    sums = {
+        v
+        for v in writer.group.values
+        if _is_sum(v) and writer.group.level[v] == ROW and _source(writer, v) in elements
+    }
+    if not sums:
+        return False
+    told = _carrying(writer, sums, through_sums=True)
+    for value in _hanging_on(writer, extreme):
+        kept = value in writer.nest.writes or writer.group.level[value] not in (FULL, ROW)
+        if kept and value not in told:
+            return False
+    return True
+
+
+def _carrying(writer: Writer, values: Set[Value], through_sums: bool = False) -> set[Value]:
+    """These, and all that is nan where one of them is."""
+    found = set(values)
+    for value in writer.group.values:
+        carries = value.op in _CARRIERS and value.spec.dtype.is_floating_point
+        reads = any(writer.origin(x) in found for x in value.value_operands)
+        if reads and (carries or (through_sums and _is_sum(value))):
+            found.add(value)
+    return found
+
+
+def _hanging_on(writer: Writer, extreme: Value) -> list[Value]:
+    """All that is computed from an extreme."""
+    found = {extreme}
+    for value in writer.group.values:
+        if any(writer.origin(x) in found for x in value.value_operands):
+            found.add(value)
+    return [v for v in writer.group.values if v in found]
+
+
+def _is_sum(value: Value) -> bool:
+    return isinstance(value.op, Reduction) and value.op.combine == "sum"
+
+
+def _source(writer: Writer, value: Value) -> Value:
+    return writer.origin(value.value_operands[0])
