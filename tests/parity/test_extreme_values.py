@@ -106,3 +106,19 @@ def test_largest_integers(call: str, kind: str) -> None:
         found = eval(call, {"t": t, "x": t.tensor(x), "y": t.tensor(y)})
         results.append(found.numpy())
     np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32", "float16", "bfloat16"])
+def test_zeros_that_remain_have_the_sign_of_the_dividend(kind: str) -> None:
+    numbers = [0.0, -0.0, 4.0, -4.0, 2.0, -2.0, np.inf, -np.inf]
+
+    def signs(t: Any, call: Any) -> list[list[bool]]:
+        x = t.tensor(numbers, dtype=getattr(t, kind))
+        return [found.signbit().tolist() for found in call(x[:, None], x[None])]
+
+    def call(x: Any, y: Any) -> Any:
+        found = x % y, x % 2.0, x % -2.0
+        return [r.masked_fill(r != r, 1.0) for r in found]
+
+    compiled = tj.compile(call)
+    assert [signs(tj, f) for f in (call, compiled, compiled)] == [signs(torch, call)] * 3
