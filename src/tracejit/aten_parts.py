@@ -131,9 +131,9 @@ def _image(x: Tensor, size: Any, kernel: Any, dilation: Any, padding: Any, strid
 
 
 def _safe_softmax(x: Tensor, dim: int, dtype: DType | None = None) -> Any:
-    """Softmax, of which rows of nothing but -inf are zero."""
-    found = F.softmax(x, dim, dtype=dtype)
-    return found.masked_fill((x == float("-inf")).all(dim, keepdim=True), 0.0)
+    """Softmax, of which rows of nothing but -inf are zero, and so are their gradients."""
+    nothing = (x == float("-inf")).all(dim, keepdim=True)
+    return F.softmax(x.masked_fill(nothing, 0.0), dim, dtype=dtype).masked_fill(nothing, 0.0)
 
 
 def _log_sigmoid(x: Tensor) -> tuple[Any, Any]:

@@ -191,8 +191,7 @@ class InfoMethods(TensorCore):
     def storage_offset(self) -> int:
         """Elements between the start of the storage and the first element."""
         _lies(self)
-        array = memory_of_tensor(self)
-        return (address_of(array) - address_of(owner_of(array))) // self.dtype.itemsize
+        return offset_in_storage(self)
 
     def data_ptr(self) -> int:
         """Address of the first element."""
@@ -284,6 +283,12 @@ class InfoMethods(TensorCore):
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
         """What NumPy's functions of arrays (``np.clip``, ``np.round``) make of a tensor is one, too."""
         return self._wrap(np.asarray(array))
+
+
+def offset_in_storage(tensor: Any) -> int:
+    """Elements between the start of a tensor's storage and its first one; no recorder is told that somebody asks."""
+    array = memory_of_tensor(tensor)
+    return int(address_of(array) - address_of(owner_of(array))) // int(tensor.dtype.itemsize)
 
 
 def _lies(tensor: Any) -> None:

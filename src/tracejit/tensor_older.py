@@ -289,6 +289,8 @@ class OlderMethods(TensorCore):
         if not (_laid(self).is_contiguous() and 0 <= start < self.numel() - reach):
             owner = _lying_in(self) if self._base is None else _whole_of(self)
             start = offset - owner.storage_offset()
+        if MODES.recorder is not None and not (owner is self and storage_offset is None):
+            MODES.recorder.reach_beyond(self, owner is self)
         laid = _laid(owner)
         if not laid.is_contiguous():
             raise ShapeError(

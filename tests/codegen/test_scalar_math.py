@@ -207,6 +207,12 @@ def test_special_values_of_erf_and_sigmoid(type_name: str) -> None:
     assert np.isnan(evaluate(f"sigmoid_{type_name}", x.dtype.type(NAN)))
 
 
+def _remainder(x: Any, y: Any) -> Any:
+    """NumPy's remainder, but zeros have the sign of x, as in PyTorch."""
+    found = np.remainder(x, y)
+    return np.where(found == 0, np.copysign(found, x), found)
+
+
 BINARY = {
     "pow": (np.power, 4),
     "atan2": (np.arctan2, 4),
@@ -217,7 +223,7 @@ BINARY = {
     "fmax": (np.fmax, 0),
     "fmin": (np.fmin, 0),
     "fmod": (np.fmod, 0),
-    "remainder": (np.remainder, 0),
+    "remainder": (_remainder, 0),
     "floor_divide": (np.floor_divide, 0),
     "copysign": (np.copysign, 0),
 }

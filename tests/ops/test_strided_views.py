@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -126,3 +127,21 @@ def test_a_hook_after_a_decision_is_recorded() -> None:
             found.append(x.grad.tolist())
         assert np.allclose(*found, rtol=1e-6)
     assert compiled.stats.compiled_calls == 3
+
+
+def test_compiled_code_looks_where_the_storage_of_this_call_is() -> None:
+    compiled = tj.compile(lambda x: x.as_strided((2,), (1,), 2))
+    whole = tj.arange(10)
+    for start in (2, 2, 1, 0, 2, 0):
+        assert compiled(whole[start : start + 4]).tolist() == [2, 3]
+        assert compiled(whole[start : start + 4].detach()).tolist() == [2, 3]
+
+
+@pytest.mark.parametrize(
+    "view", [lambda x: x[:, None].expand(3, 2), lambda x: x.repeat(2)[::2], lambda x: x[2:]]
+)
+def test_compiled_code_looks_around_the_view_of_this_call(view: Any) -> None:
+    compiled = tj.compile(lambda x: x.as_strided((3,), (1,), 0))
+    for start in range(3):
+        x = view(tj.arange(start, start + 3))
+        assert compiled(x).tolist() == x.as_strided((3,), (1,), 0).tolist()

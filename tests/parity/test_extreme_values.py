@@ -106,3 +106,56 @@ def test_largest_integers(call: str, kind: str) -> None:
         found = eval(call, {"t": t, "x": t.tensor(x), "y": t.tensor(y)})
         results.append(found.numpy())
     np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32", "float16", "bfloat16"])
+def test_zeros_that_remain_have_the_sign_of_the_dividend(kind: str) -> None:
+    numbers = [0.0, -0.0, 4.0, -4.0, 2.0, -2.0, np.inf, -np.inf]
+
+    def signs(t: Any, call: Any) -> list[list[bool]]:
+        x = t.tensor(numbers, dtype=getattr(t, kind))
+        return [found.signbit().tolist() for found in call(x[:, None], x[None])]
+
+    def call(x: Any, y: Any) -> Any:
+        found = x % y, x % 2.0, x % -2.0
+        return [r.masked_fill(r != r, 1.0) for r in found]
+
+    compiled = tj.compile(call)
+    assert [signs(tj, f) for f in (call, compiled, compiled)] == [signs(torch, call)] * 3
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32", "float16", "bfloat16"])
+def test_certain_probabilities_have_slopes(kind: str) -> None:
+    x, y = [0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 0.5, 0.9], [0.0, 1.0, 0.5, 0.0, 1.0, 0.5, 0.3, 1.0]
+
+    def slopes(t: Any) -> list[Any]:
+        def call(*tensors: Any) -> Any:
+            return t.nn.functional.binary_cross_entropy(*tensors, reduction="none")
+
+        found: list[Any] = []
+        for run in (call, *([tj.compile(call)] * 3 if t is tj else [])):
+            p, q = (t.tensor(v, dtype=getattr(t, kind)).requires_grad_() for v in (x, y))
+            loss = run(p, q)
+            found.append(
+                [v.double() for v in (loss.detach(), *t.autograd.grad(loss.sum(), (p, q)))]
+            )
+        return found
+
+    (theirs,) = slopes(torch)
+    for ours in slopes(tj):
+        for a, b in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-2 if "16" in kind else 1e-6)
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["f.multi_margin_loss(x, y[:, 0])", "f.multilabel_margin_loss(x, y)"],
+)
+def test_margins_that_are_just_kept_have_no_slope(call: str) -> None:
+    def slope(t: Any) -> list[Any]:
+        x = t.tensor([[1.0, 0.0, 2.0], [0.0, 1.0, np.nan]], requires_grad=True)
+        names = {"x": x, "y": t.tensor([[0, -1, 0], [1, 2, -1]]), "f": t.nn.functional}
+        loss = eval(call, names)
+        return [loss.item(), t.autograd.grad(loss, x)[0].tolist()]
+
+    assert repr(slope(tj)) == repr(slope(torch))

@@ -82,3 +82,11 @@ def test_gradients_are_unscaled_in_place():
         of._amp_foreach_non_finite_check_and_unscale_(grads, found, of.tensor(0.5))
         assert found.item() == 1
         assert grads[0].tolist() == [0.5, 1.0]
+
+
+def test_rows_of_nothing_have_gradients_of_zero():
+    found = []
+    for of in (tj, torch):
+        x = of.tensor([[1.0, 2.0, -np.inf], [-np.inf] * 3, [0.0, 1.0, 2.0]], requires_grad=True)
+        found.append(of.autograd.grad(of._safe_softmax(x, 1).square().sum(), x)[0])
+    close(*found, 1e-6)

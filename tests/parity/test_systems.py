@@ -98,6 +98,26 @@ def test_determinants_of_matrices_without_inverse_have_gradients(call: str, kind
             assert not found.any() if call.endswith(".det") else not np.isfinite(found).all()
 
 
+@pytest.mark.parametrize("call", ["t.logdet(x)", "t.linalg.slogdet(x)[1]"])
+@pytest.mark.parametrize("kind", ["float64", "complex128"])
+def test_gradients_of_logarithms_of_determinants_follow_what_comes_to_them(
+    call: str, kind: str
+) -> None:
+    def slopes(t: Any, x: Any) -> list[Any]:
+        found = eval(call, {"t": t, "x": x}).real
+        (first,) = t.autograd.grad((found * found).sum(), x, create_graph=True)
+        (second,) = t.autograd.grad((first * first).real.sum(), x)
+        return [first.detach(), second]
+
+    given = np.stack([A @ A.T + np.eye(len(A)), np.eye(len(A)) * 2])
+    theirs = slopes(torch, torch.tensor(given, dtype=getattr(torch, kind)).requires_grad_())
+    compiled = tj.compile(lambda x: slopes(tj, x))
+    for run in (lambda x: slopes(tj, x), compiled, compiled, compiled):
+        ours = run(tj.tensor(given, dtype=getattr(tj, kind)).requires_grad_())
+        for a, b in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(a.numpy(), b.resolve_conj().numpy(), rtol=1e-9, atol=1e-12)
+
+
 def test_reports_in_place_of_errors() -> None:
     for t in (tj, torch):
         bad = t.tensor([[0.0, 0.0], [0.0, 1.0]])

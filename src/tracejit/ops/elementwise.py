@@ -234,7 +234,7 @@ def _divided(op: Any, x: Array, y: Array) -> Array:
     if n is not np:
         return remainders.on_device(n, op.name, x, y)
     found = printed.divided(op, x, y) if whole else None
-    return getattr(np, op.name)(x, y) if found is None else found
+    return remainders.on_host(op.name, x, y) if found is None else found
 
 
 # --- extremes and signs -------------------------------------------------------------------------

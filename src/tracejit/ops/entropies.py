@@ -16,7 +16,7 @@ from .elementwise import POSITIVE, where
 from .namespace import wide
 from .slabs import shared
 from .table import Array, elementwise
-from .transcendental import log
+from .transcendental import log, log1p
 
 
 def _unless_zero(x: Array, y: Array, found: Array) -> Array:
@@ -79,3 +79,23 @@ def log_odds(x: Array) -> Array:
     x = wide(x)
     n = shared(x)
     return n.log(n.true_divide(x, n.subtract(x.dtype.type(1), x)))
+
+
+def _slope_of_entropy(g: Any, x: Any, y: Any) -> Any:
+    spread = x * (1.0 - x)
+    return g * (x - y) / where(spread < 1e-12, 1e-12, spread)
+
+
+@elementwise(
+    "(y - 1) * maximum(log1p(-x), -100) - y * maximum(log(x), -100)",
+    promotion=p.to_float,
+    grad={"x": _slope_of_entropy, "y": lambda g, x, y: g * (log1p(-x) - log(x))},
+    domain={"x": (0.05, 0.95), "y": (0.05, 0.95)},
+)
+def cross_entropy_of_two(x: Array, y: Array) -> Array:
+    """``-(y log(x) + (1 - y) log(1 - x))``, logarithms at least -100; slopes have a bound where x is nearly certain."""
+    x, y = wide(x), wide(y)
+    n, one, least = shared(x, y), x.dtype.type(1), x.dtype.type(-100)
+    yes = n.maximum(n.log(x), least)
+    no = n.maximum(n.log1p(n.negative(x)), least)
+    return n.subtract(n.multiply(n.subtract(y, one), no), n.multiply(y, yes))

@@ -210,7 +210,7 @@ def _determinant_grad(g: Any, x: Any, out: Any) -> Any:
 def _log_determinant_grad(g: Any, x: Any, out: Any) -> Any:
     """Infinite where the logarithm is."""
     singular = eq(out, -math.inf)
-    return _of_regular(where(singular, g * math.inf, g), conjugated(x), singular)
+    return _of_regular(g * where(singular, math.inf, 1.0), conjugated(x), singular)
 
 
 @contraction(

@@ -1,4 +1,4 @@
-"""Division with a remainder on a device, as NumPy does it on the host.
+"""Division with a remainder: zeros in what is left, and NumPy's functions on a device.
 
 CuPy computes a remainder from the rounded quotient, which is far off for large quotients and NaN for infinite divisors,
 and the C remainder of integers in float64. Here the exact remainder of floats comes first and the quotient from it.
@@ -7,6 +7,8 @@ and the C remainder of integers in float64. Here the exact remainder of floats c
 from __future__ import annotations
 
 from typing import Any
+
+import numpy as np
 
 from ..errors import AutogradError
 from .op import Array
@@ -21,6 +23,17 @@ def flat_slope(zeros: Any, flat: bool) -> Any:
     if not flat:
         raise AutogradError("derivative for aten::floor_divide is not implemented")
     return zeros
+
+
+def on_host(name: str, x: Array, y: Array) -> Array:
+    """NumPy's ``floor_divide``, ``remainder`` or ``fmod``; zeros that remain have the sign of ``x``, as in C.
+
+    >>> on_host("remainder", np.array([-4.0, 5.0]), np.array([2.0, -3.0]))
+    array([-0., -1.])
+    """
+    found = getattr(np, name)(x, y)
+    zero = found == 0 if name == "remainder" and found.dtype.kind not in "iu" else False
+    return np.where(zero, np.copysign(found, x), found) if np.any(zero) else found
 
 
 def on_device(n: Any, name: str, x: Array, y: Array) -> Array:
@@ -39,7 +52,7 @@ def on_device(n: Any, name: str, x: Array, y: Array) -> Array:
     zero = rest == 0
     against = ((rest < 0) != (y < 0)) & ~zero  # its sign is not that of the divisor
     if name == "remainder":
-        return n.where(zero, n.copysign(rest, y), n.where(against, rest + y, rest))
+        return n.where(against, rest + y, rest)
     return _floor(n, x, y, rest, against)
 
 

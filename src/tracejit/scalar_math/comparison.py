@@ -137,17 +137,17 @@ def isfinite_f64(x: f64) -> b1:
 
 
 def remainder_f32(x: f32, y: f32) -> f32:
-    """x modulo y, with the sign of y (NumPy's remainder, Python's %)."""
+    """x modulo y, with the sign of y; zeros have the sign of x."""
     m = fmod_f32(x, y)
     moved = select((m < float32(0.0)) != (y < float32(0.0)), m + y, m)
-    return select(m == float32(0.0), copysign_f32(float32(0.0), y), moved)
+    return select(m == float32(0.0), m, moved)
 
 
 def remainder_f64(x: f64, y: f64) -> f64:
-    """x modulo y, with the sign of y (NumPy's remainder, Python's %)."""
+    """x modulo y, with the sign of y; zeros have the sign of x."""
     m = fmod_f64(x, y)
     moved = select((m < float64(0.0)) != (y < float64(0.0)), m + y, m)
-    return select(m == float64(0.0), copysign_f64(float64(0.0), y), moved)
+    return select(m == float64(0.0), m, moved)
 
 
 def floor_divide_f32(x: f32, y: f32) -> f32:

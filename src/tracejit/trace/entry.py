@@ -243,6 +243,7 @@ class Entry(Made):
         with recorder.flags_as_found():
             self.guard = with_facts(recorder.settled(guard, known_objects(guard)), captured)
         expected = (*recorder.argument_gradients(), *recorder.without_attributes())
+        expected += (*recorder.places_in_storage(),)
         self.pinned = (*recorder.pinned_arguments(self.guard, tensors), *expected)
         if self.pinned:
             self.accepts = make_accepts(self)  # type: ignore[assignment, method-assign]

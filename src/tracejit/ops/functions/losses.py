@@ -10,7 +10,7 @@ from ...dtypes import get_default_dtype, promote_types
 from ...errors import ArgumentValueError, DtypeError, ShapeError, warn
 from .. import comparison as c
 from .. import elementwise as e
-from .. import limits, shapes
+from .. import entropies, limits, shapes
 from .. import movement as m
 from .. import reduction as r
 from .. import transcendental as t
@@ -77,9 +77,7 @@ def binary_cross_entropy(
     require_float("binary_cross_entropy", input)
     if target.dtype is not input.dtype:
         raise DtypeError(f"Found dtype {target.dtype.title} but expected {input.dtype.title}")
-    yes = limits.clamp_min(t.log(input), -100.0)
-    no = limits.clamp_min(t.log1p(e.neg(input)), -100.0)
-    loss = (target - 1.0) * no - target * yes
+    loss = entropies.cross_entropy_of_two(input, target)
     loss = loss if weight is None else loss * weight
     return reduced(loss, reduction_of(size_average, reduce, reduction))
 

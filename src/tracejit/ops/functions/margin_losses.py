@@ -63,6 +63,11 @@ def _rows(name: str, input: Tensor, target: Tensor, per_class: bool) -> tuple[Te
     return m.unsqueeze(input, dims=(0,)), m.unsqueeze(target, dims=(0,)), True
 
 
+def _positive(x: Tensor) -> Tensor:
+    """What is above zero; zeros without a gradient for the rest, be it zero or NaN."""
+    return e.where(c.gt(x, 0), x, 0.0)
+
+
 def _finish(loss: Tensor, alone: bool, reduction: str) -> Tensor:
     return reduced(m.squeeze(loss, dims=(0,)) if alone else loss, reduction)
 
@@ -102,7 +107,7 @@ def multi_margin_loss(
         raise DtypeError(f"expected scalar type Long but found {y.dtype.title} (multi_margin_loss)")
     column = m.unsqueeze(y, dims=(1,))
     own = ix.gather(x, column, dim=1)
-    distance = limits.clamp_min(e.add(e.sub(margin, own), x), 0.0)
+    distance = _positive(e.add(e.sub(margin, own), x))
     distance = distance if p == 1 else e.square(distance)
     distance = distance if weight is None else e.mul(distance, ix.take(weight, column, dim=0))
     others = c.ne(positions(classes, 0), column)
@@ -137,7 +142,7 @@ def multilabel_margin_loss(
     once = as_type(c.logical_not(ended), int64)
     counts = ix.scatter_add(constant(0, int64, shape_of(x)), safe, once, dim=1)
     labels = m.unsqueeze(ix.gather(x, safe, dim=1), dims=(2,))
-    distance = limits.clamp_min(e.add(e.sub(1.0, labels), m.unsqueeze(x, dims=(1,))), 0.0)
+    distance = _positive(e.add(e.sub(1.0, labels), m.unsqueeze(x, dims=(1,))))
     used = c.logical_and(
         m.unsqueeze(c.logical_not(ended), dims=(2,)), m.unsqueeze(c.eq(counts, 0), dims=(1,))
     )

@@ -54,6 +54,7 @@ class Signature:
     gradient_checks: dict[int, Check] = field(default_factory=dict)
     argument_gradients: dict[int, ArgumentGradient] = field(default_factory=dict)
     absent: dict[int, set[str]] = field(default_factory=dict)  # attributes that arguments lack
+    places: dict[int, int] = field(default_factory=dict)  # where in their storage arguments begin
     leaves: dict[int, Tensor] = field(default_factory=dict)
     device: int = -1  # the number of the GPU that everything lies on, -1 for the host
     graphs: bool = False  # are programs on a GPU to be CUDA graphs?

@@ -42,6 +42,7 @@ from .kept_alive import KeptAlive
 from .masked_parts import settle_lookups, written_down
 from .numbers_inside import NumbersInside
 from .recording import OutputRecipe, Recording
+from .storage_places import StoragePlaces
 from .turned_inside import TurnedInside
 from .views_inside import ViewsInside
 from .walks_inside import WalksInside
@@ -60,6 +61,7 @@ class Recorder(
     ViewsInside,
     LayoutsInside,
     AbsentAttributes,
+    StoragePlaces,
     Identities,
     TurnedInside,
     WalksInside,
