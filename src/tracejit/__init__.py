@@ -185,7 +185,8 @@ _install()
 #: Modules that are imported when they are asked for.
 _LATE = frozenset(
     (
-        *("_C", "__config__", "_dynamo", "_inductor", "_tensor_str", "distributed"),
+        *("_C", "__config__", "_custom_ops", "_dynamo", "_inductor", "_tensor_str", "classes"),
+        "distributed",
         *("distributions", "futures", "fx", "hub", "jit", "library", "multiprocessing", "nested"),
         *("profiling", "quasirandom", "signal", "storage", "testing"),
     )

@@ -35,7 +35,7 @@ def asking_functions() -> dict[int, str]:
     for owner, names in (
         (TensorCore, ("grad_fn", "is_leaf", "__getattr__")),
         (AutogradMethods, ("register_post_accumulate_grad_hook", "retains_grad")),
-        (InfoMethods, ("data_ptr", "storage_offset", "untyped_storage")),
+        (InfoMethods, ("_cdata", "data_ptr", "storage_offset", "untyped_storage")),
         (random.Generator, ("manual_seed", "seed", "initial_seed")),
         (handle.RemovableHandle, ("remove",)),
         (random, ("manual_seed", "seed", "initial_seed")),
