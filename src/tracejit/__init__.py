@@ -193,7 +193,7 @@ _LATE = frozenset(
 )
 #: Names of such modules that are names of this one, too: all of the compiler comes with them.
 _LATE_NAMES = {"CompiledFunction": "jit", "compile": "jit", "profile": "profiling"}
-_LATE_NAMES["UntypedStorage"] = "storage"
+_LATE_NAMES |= {"UntypedStorage": "storage", "PyTorchFileReader": "absent"}
 
 
 def _parts() -> dict[str, _Any]:

@@ -274,3 +274,20 @@ def test_modules_without_much_in_them() -> None:
 
     assert tracejit._custom_ops.impl_abstract is tj.library.impl_abstract
     assert _copy_to_script_wrapper(len) is len
+    with pytest.raises(NotImplementedError, match="files of PyTorch are not read here"):
+        tj.PyTorchFileReader("model.pt")
+
+
+def test_classes_by_which_libraries_ask() -> None:
+    from tracejit._dynamo import OptimizedModule
+
+    layer = tj.nn.Linear(2, 1)
+    compiled = tj.compile(layer)
+    assert isinstance(compiled, OptimizedModule)
+    assert compiled._orig_mod is layer
+    assert not isinstance(layer, OptimizedModule)
+    theirs = torch.utils._pytree
+    for value in ([1], (1,), {"a": 1}, Pair(1, 2), 3):
+        kind = pytree._get_node_type(value)
+        assert kind is theirs._get_node_type(value)
+        assert (kind in pytree.SUPPORTED_NODES) == (kind in theirs.SUPPORTED_NODES)

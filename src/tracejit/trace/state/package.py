@@ -7,7 +7,7 @@ methods put on ``Tensor`` move CPython's count of changes of that class.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from types import FunctionType, ModuleType
 from typing import Any
@@ -54,6 +54,16 @@ def asking_functions() -> dict[int, str]:
             if code is not None:
                 found[id(code)] = _spelled(owner, name)
     return found
+
+
+@lru_cache(maxsize=1)
+def told_settings() -> dict[int, Callable[[], Any]]:
+    """Those among them that ask for a setting, which recordings may hang on: identity of the code -> the function."""
+    from ... import determinism
+
+    names = [name for name in determinism.__all__ if not name.startswith(("set_", "use_"))]
+    functions = [getattr(determinism, name) for name in names]
+    return {id(function.__code__): function for function in functions}
 
 
 @lru_cache(maxsize=1)
