@@ -97,7 +97,9 @@ LAYERS: dict[str, int] = {
     **dict.fromkeys(
         ("masked", "paths", "quasirandom", "signal", "sparse", "foreach", "_dynamo", "_inductor"), 5
     ),
-    **dict.fromkeys(("_C", "collected", "control_flow", "scans"), 5),
+    **dict.fromkeys(
+        ("_C", "_custom_ops", "classes", "collected", "control_flow", "dispatch_keys", "scans"), 5
+    ),
     **dict.fromkeys(("library", "operators", "schemas", "storage", "_tensor_str", "__config__"), 5),
     "": 6,
     # These use the package as its users do, by its public names.

@@ -15,6 +15,8 @@ from . import linalg as _linalg
 from . import special as _special
 from .autograd.grad_mode import is_grad_enabled
 from .device import device
+from .dispatch_keys import DispatchKey, DispatchKeySet
+from .dispatch_keys import ExcludeDispatchKeyGuard as _ExcludeDispatchKeyGuard
 from .dtypes import DType as dtype  # noqa: N813  (PyTorch's spelling)
 from .errors import LinAlgError as _LinAlgError
 from .made_modules import make_module
@@ -28,11 +30,15 @@ from .settings import get_num_threads, set_flush_denormal
 from .tensor import Tensor as TensorBase
 
 __all__ = [
+    "DispatchKey",
+    "DispatchKeySet",
     "Generator",
     "Size",
     "TensorBase",
+    "_ExcludeDispatchKeyGuard",
     "_LinAlgError",
     "_TensorBase",
+    "_TensorMeta",
     "_is_tracing",
     "default_generator",
     "device",
@@ -44,6 +50,18 @@ __all__ = [
 ]
 
 _TensorBase = TensorBase
+
+
+class _KindsOfTensors(type):
+    def __instancecheck__(cls, kind: object) -> bool:
+        return type.__instancecheck__(cls, kind) or (
+            cls is _TensorMeta and isinstance(kind, type) and issubclass(kind, TensorBase)
+        )
+
+
+class _TensorMeta(type, metaclass=_KindsOfTensors):
+    """The class of classes of tensors, for those that programs derive from it; every class of tensors counts."""
+
 
 #: Inside them, classes of tensors take no functions over: they never do.
 DisableTorchFunction = DisableTorchFunctionSubclass = contextlib.nullcontext

@@ -185,14 +185,15 @@ _install()
 #: Modules that are imported when they are asked for.
 _LATE = frozenset(
     (
-        *("_C", "__config__", "_dynamo", "_inductor", "_tensor_str", "distributed"),
+        *("_C", "__config__", "_custom_ops", "_dynamo", "_inductor", "_tensor_str", "classes"),
+        "distributed",
         *("distributions", "futures", "fx", "hub", "jit", "library", "multiprocessing", "nested"),
         *("profiling", "quasirandom", "signal", "storage", "testing"),
     )
 )
 #: Names of such modules that are names of this one, too: all of the compiler comes with them.
 _LATE_NAMES = {"CompiledFunction": "jit", "compile": "jit", "profile": "profiling"}
-_LATE_NAMES["UntypedStorage"] = "storage"
+_LATE_NAMES |= {"UntypedStorage": "storage", "PyTorchFileReader": "absent"}
 
 
 def _parts() -> dict[str, _Any]:

@@ -10,12 +10,14 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from .compiled_module import CompiledModule as OptimizedModule
 from .compiler import allow_in_graph, assume_constant_result, disable, is_compiling, reset
 from .cuda import is_available
 from .jit import compile
 from .made_modules import make_module
 
 __all__ = [
+    "OptimizedModule",
     "Settings",
     "allow_in_graph",
     "assume_constant_result",

@@ -8,6 +8,7 @@ from typing import Any
 from .errors import DeviceError
 
 __all__ = [
+    "PyTorchFileReader",
     "SymBool",
     "SymFloat",
     "SymInt",
@@ -22,6 +23,20 @@ __all__ = [
     "sym_sum",
     "xpu",
 ]
+
+
+class PyTorchFileReader:
+    """Reads parts of files that PyTorch has saved. Files are of another kind here: making one raises an error.
+
+    >>> PyTorchFileReader("model.pt")
+    Traceback (most recent call last):
+    NotImplementedError: 'model.pt': files of PyTorch are not read here; tj.load() reads those of tj.save()
+    """
+
+    def __init__(self, file: Any) -> None:
+        raise NotImplementedError(
+            f"{file!r}: files of PyTorch are not read here; tj.load() reads those of tj.save()"
+        )
 
 
 class SymInt:

@@ -86,20 +86,7 @@ def _make_all() -> None:
         make_module(f"amp.{name}", amp)
     for name in _OPTIMIZERS:
         make_module(f"optim.{name}", optim)
-    make_module("utils.data._utils", utils.data)
-    make_module(
-        "utils.data._utils.collate", utils.data, np_str_obj_array_pattern=np_str_obj_array_pattern
-    )
-    walks = {
-        w.__name__: w
-        for w in (
-            loader._BaseDataLoaderIter,
-            loader._SingleProcessDataLoaderIter,
-            loader._MultiProcessingDataLoaderIter,
-        )
-    }
-    make_module("utils.data.dataloader", utils.data, **walks)
-    make_module("utils.data._utils.pin_memory", pin_memory=pinned_batch)
+    _make_data()
     sys.modules["tracejit.ops"].aten = Aten("tracejit.ops.aten", Aten.__doc__)  # type: ignore[attr-defined]
     make_module("nn.utils.stateless", functional_call=functional_call)
     make_module("_utils", flat_buffers)
@@ -124,7 +111,8 @@ def _make_all() -> None:
     make_module("cuda.amp.autocast_mode", amp.on_cuda.amp)
     sys.modules["tracejit.autograd.function"].FunctionCtx = FunctionNode  # type: ignore[attr-defined]
     marks = {name: getattr(scripting, name) for name in _MARKS}
-    marks.update(_overload=unchanged, _overload_method=unchanged)
+    others = ("_overload", "_overload_method", "_copy_to_script_wrapper")
+    marks.update(dict.fromkeys(others, unchanged))
     make_module("_jit_internal", typing, boolean_dispatch=_boolean_dispatch, **marks)
     make_module("ao", quantization=quantization)
     make_module("ao.quantization", quantization)
@@ -140,6 +128,29 @@ def _make_all() -> None:
     )
     for name in uninitialized.__all__:
         setattr(sys.modules["tracejit.nn.parameter"], name, getattr(uninitialized, name))
+
+
+def _make_data() -> None:
+    make_module("utils.data._utils", utils.data)
+    make_module(
+        "utils.data._utils.collate", utils.data, np_str_obj_array_pattern=np_str_obj_array_pattern
+    )
+    walks = {
+        w.__name__: w
+        for w in (
+            loader._BaseDataLoaderIter,
+            loader._SingleProcessDataLoaderIter,
+            loader._MultiProcessingDataLoaderIter,
+        )
+    }
+    make_module("utils.data.dataloader", utils.data, **walks)
+    make_module("utils.data._utils.pin_memory", pin_memory=pinned_batch)
+    make_module(
+        "utils.data._utils.worker",
+        _generate_state=loader.seeds_of_worker,
+        _worker_info=None,
+        get_worker_info=loader.get_worker_info,
+    )
 
 
 def names_of_jit() -> dict[str, Any]:

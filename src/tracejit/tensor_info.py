@@ -197,6 +197,11 @@ class InfoMethods(TensorCore):
         """Address of the first element."""
         return 0 if self.is_meta else address_of(memory_of_tensor(self))
 
+    @property
+    def _cdata(self) -> int:
+        """A number that no other tensor has meanwhile: programs ask by it whether two names stand for one tensor."""
+        return id(self)
+
     def untyped_storage(self) -> Storage:
         """The memory this tensor shares with its views."""
         _lies(self)

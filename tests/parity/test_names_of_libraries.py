@@ -183,3 +183,111 @@ def test_questions_about_nested_values() -> None:
     assert tj.utils.data.DataLoader[int] is not None
     assert issubclass(tj.jit.TracerWarning, Warning)
     assert issubclass(tj.jit.Error, RuntimeError)
+
+
+@pytest.mark.parametrize("base", [0, 1, 12345678901234, 2**62 + 5])
+def test_seeds_of_workers(base) -> None:
+    from torch.utils.data._utils import worker as theirs
+    from tracejit.utils.data._utils import worker
+
+    for number in (0, 3):
+        assert worker._generate_state(base, number) == theirs._generate_state(base, number)
+    assert worker.get_worker_info() is theirs.get_worker_info() is worker._worker_info is None
+
+
+def keys_left_out(of):
+    key, some = of._C.DispatchKey, of._C.DispatchKeySet
+    both = some(key.AutocastCPU) | some(key.AutocastCUDA) | some(key.AutocastXPU)
+    found = [repr(both), repr(both - some(key.AutocastCPU)), repr(both & some(key.AutocastCUDA))]
+    found += [both.has(key.AutocastXPU), both.has(key.CPU), both == some(key.AutocastCPU)]
+    found += [repr(both.remove(key.AutocastXPU)), repr(both.add(key.CPU)), str(key.Meta)]
+    found += [both == both.add(key.AutocastCPU), list(key.__members__)]
+    x = of.ones(2, 2)
+    guard = of._C._ExcludeDispatchKeyGuard(both)
+    with of.autocast("cpu", dtype=of.bfloat16):
+        with guard:
+            found += [of.is_autocast_enabled("cpu"), str((x @ x).dtype).split(".")[-1]]
+        found += [of.is_autocast_enabled("cpu"), str((x @ x).dtype).split(".")[-1]]
+    return found
+
+
+def test_keys_of_functions_behind_operators() -> None:
+    ours, theirs = keys_left_out(tj), keys_left_out(torch)
+    for a, b in zip(ours, theirs, strict=True):
+        if isinstance(a, str) and a.startswith("DispatchKeySet"):
+            # PyTorch writes the keys in an order of its own.
+            assert sorted(a[15:-1].split(", ")) == sorted(b[15:-1].split(", "))
+        else:
+            assert a == b
+    with pytest.raises(NotImplementedError, match="only keys of autocast"):
+        tj._C._ExcludeDispatchKeyGuard(tj._C.DispatchKeySet(tj._C.DispatchKey.Autograd))
+
+
+def classes_of_tensors(of):
+    class Meta(of._C._TensorMeta):
+        def __instancecheck__(self, x):
+            return x == 3 or super().__instancecheck__(x)
+
+    class Kind(of.Tensor, metaclass=Meta):
+        pass
+
+    base = of._C._TensorMeta
+    return [
+        *(isinstance(k, base) for k in (of.Tensor, of.nn.Parameter, Kind, int, 3)),
+        *(isinstance(x, Kind) for x in (3, 4)),
+        *(isinstance(k, Meta) for k in (Kind, of.Tensor)),
+    ]
+
+
+def test_classes_of_classes() -> None:
+    expected = [True, True, True, False, False, True, False, True, False]
+    assert classes_of_tensors(tj) == classes_of_tensors(torch) == expected
+    for of in (tj, torch):
+        of.classes.__path__ = []
+        with pytest.raises(RuntimeError, match=r"Tried to instantiate class 'lib\.Kind'"):
+            _ = of.classes.lib.Kind
+        with pytest.raises(OSError, match=r"Could not load|cannot open"):
+            of.classes.load_library("missing.so")
+
+
+def names_for_one_tensor(of):
+    x = of.ones(3)
+    y, parameter = x, of.nn.Parameter(x)
+    again = parameter
+    found = [x._cdata == y._cdata, x._cdata == x.detach()._cdata, isinstance(x._cdata, int)]
+    return [*found, parameter._cdata == again._cdata, parameter._cdata == x._cdata]
+
+
+def test_one_tensor_by_two_names() -> None:
+    assert names_for_one_tensor(tj) == names_for_one_tensor(torch)
+    compiled = tj.compile(lambda a, b: a + b if a._cdata != b._cdata else a * 7)
+    x = tj.ones(2)
+    for _ in range(3):
+        assert compiled(x, x).tolist() == [7, 7]
+        assert compiled(x, tj.ones(2)).tolist() == [2, 2]
+
+
+def test_modules_without_much_in_them() -> None:
+    from tracejit._jit_internal import _copy_to_script_wrapper
+
+    import tracejit._custom_ops
+
+    assert tracejit._custom_ops.impl_abstract is tj.library.impl_abstract
+    assert _copy_to_script_wrapper(len) is len
+    with pytest.raises(NotImplementedError, match="files of PyTorch are not read here"):
+        tj.PyTorchFileReader("model.pt")
+
+
+def test_classes_by_which_libraries_ask() -> None:
+    from tracejit._dynamo import OptimizedModule
+
+    layer = tj.nn.Linear(2, 1)
+    compiled = tj.compile(layer)
+    assert isinstance(compiled, OptimizedModule)
+    assert compiled._orig_mod is layer
+    assert not isinstance(layer, OptimizedModule)
+    theirs = torch.utils._pytree
+    for value in ([1], (1,), {"a": 1}, Pair(1, 2), 3):
+        kind = pytree._get_node_type(value)
+        assert kind is theirs._get_node_type(value)
+        assert (kind in pytree.SUPPORTED_NODES) == (kind in theirs.SUPPORTED_NODES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pytest
@@ -107,3 +108,46 @@ def test_classes_that_look_at_what_is_set_are_left_alone() -> None:
     for call in range(6):
         tj.testing.assert_close(compiled(tj.ones(2)), tj.full((2,), 1.0 + call))
     assert seen == [("step", call + 1) for call in range(6)]
+
+
+def keys() -> tuple[Any, Any, Any]:
+    """A class whose instances are found by a hash of its own, a table by them, and a function that keeps results."""
+
+    class Key:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def __hash__(self) -> int:
+            return hash(self.name)
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, Key) and self.name == other.name
+
+    @functools.lru_cache
+    def length(key: Any) -> int:
+        return len(key.name)
+
+    return Key, {Key("a"): 3.0}, length
+
+
+def test_hashes_of_a_class_of_the_program() -> None:
+    Key, table, length = keys()
+
+    def looked_up(x: Any) -> Any:
+        return x * table[Key("a")] if Key("b") not in table else x
+
+    def kept(x: Any) -> Any:
+        return x * length(Key("abc"))
+
+    for function in (looked_up, kept):
+        compiled = tj.compile(function)
+        for _ in range(5):
+            assert compiled(tj.ones(2)).tolist() == [3, 3]
+        assert compiled.stats.compiled_calls >= 2, compiled.explain()
+    compiled = tj.compile(looked_up)
+    assert [compiled(tj.ones(1)).item() for _ in range(3)] == [3, 3, 3]
+    table[Key("a")] = 4.0
+    assert [compiled(tj.ones(1)).item() for _ in range(3)] == [4, 4, 4]
+    Key.__hash__ = lambda self: 7
+    with pytest.raises(KeyError):
+        compiled(tj.ones(1))

@@ -49,3 +49,36 @@ def test_a_module_that_is_not_there() -> None:
         assert compiled(tj.ones(2)).tolist() == [2, 2]
     assert "it loads the module not_to_be_found" in str(compiled.explain())
     assert compiled.stats.recordings <= 3
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: Any) -> Any:
+    """A package whose functions import their neighbours when they are called."""
+    folder = tmp_path / "late_package"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    (folder / "neighbour.py").write_text("FACTOR = 2.0\ndef twice(x): return x * FACTOR\n")
+    (folder / "caller.py").write_text(
+        "def of_a_name(x):\n    from .neighbour import twice\n    return twice(x)\n"
+        "def of_a_module(x):\n    from . import neighbour\n    return neighbour.twice(x)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield
+    for name in ("", ".neighbour", ".caller"):
+        sys.modules.pop(f"late_package{name}", None)
+
+
+@pytest.mark.usefixtures("package")
+@pytest.mark.parametrize("name", ["of_a_name", "of_a_module"])
+def test_relative_imports(name) -> None:
+    import late_package.caller  # type: ignore[import-not-found]
+    import late_package.neighbour  # type: ignore[import-not-found]
+
+    compiled = tj.compile(getattr(late_package.caller, name))
+    for _ in range(4):
+        assert compiled(tj.ones(2)).tolist() == [2, 2]
+    assert compiled.stats.compiled_calls >= 2, compiled.explain()
+    late_package.neighbour.FACTOR = 3.0
+    assert compiled(tj.ones(2)).tolist() == [3, 3]
+    late_package.neighbour.twice = lambda x: x - 1
+    assert compiled(tj.ones(2)).tolist() == [0, 0]

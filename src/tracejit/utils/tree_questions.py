@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Callable
 from typing import Any
 
@@ -48,6 +49,11 @@ class LeafSpec(TreeSpec, metaclass=_Leaves):
     def __new__(cls) -> TreeSpec:  # type: ignore[misc]  # forms of leaves are all equal, and of one class
         """The one form that there is of leaves."""
         return TreeSpec(None, None, ())
+
+
+def _get_node_type(tree: Any) -> Any:
+    """The class under which it is known how a value comes apart: one for all named tuples."""
+    return namedtuple if is_namedtuple_instance(tree) else type(tree)
 
 
 def is_namedtuple_class(cls: Any) -> bool:

@@ -25,7 +25,7 @@ from ...tensor_core import TensorCore
 from ..recording import sent_logs
 from . import logs as state_logs
 from . import reads
-from .package import asking_functions
+from .package import asking_functions, told_settings
 from .purity import outside_builtin, outside_function
 from .tensors import names_kept
 
@@ -189,6 +189,11 @@ class Listener:
                 return None
             checks = [] if recorder is None else recorder.checks
             return state_logs.follow(frame, checks)
+        if (ask := told_settings().get(id(code))) is not None:
+            if recorder is not None:
+                words = f"what {ask.__name__}() gives"
+                recorder.checks.append(state_logs.asked(ask, "answer", ask, words))
+            return None
         if code is _ABSENT and recorder is not None:
             tensor, name = frame.f_locals["self"], frame.f_locals["name"]
             if not recorder.inside(tensor):  # else the run itself decides what it has

@@ -52,7 +52,7 @@ _META = frozenset(
         "__firstlineno__",
         "__static_attributes__",
         "__annotations_cache__",
-        "__hash__",
+        "__hash__",  # one that is written in Python counts: dicts, sets and caches call it
     }
 )
 #: Names that library base classes call on instances of user classes.
@@ -119,7 +119,7 @@ class ClassWalk:
     def _used(self, owner: type, made: bool) -> Iterator[tuple[str, Any]]:
         library = reads.is_library_class(owner)
         for name, member in tuple(vars(owner).items()):
-            if name in _META:
+            if name in _META and not (name == "__hash__" and isinstance(member, FunctionType)):
                 continue
             if library:
                 # Layers of the package are patched now and then; anything else counts once a user replaced it.

@@ -47,7 +47,7 @@ class Question:
 
 @dataclass(eq=False, slots=True)
 class Answer(Check):
-    """A question about a logger still has the answer it had; ``holder`` is the question."""
+    """A question about a logger, or a setting, still has the answer it had; ``holder`` is the question."""
 
     expected: Any
 
@@ -68,7 +68,8 @@ class Answer(Check):
 _questions: dict[tuple[int, Any], tuple[Any, Question]] = {}
 
 
-def _asked(owner: Any, key: Any, ask: Callable[[], Any], words: str) -> Answer:
+def asked(owner: Any, key: Any, ask: Callable[[], Any], words: str) -> Answer:
+    """A check that what ``ask`` asks of an ``owner``, who lives for ever, is answered as it is now."""
     known = _questions.get((id(owner), key))
     if known is None:
         known = _questions[id(owner), key] = owner, Question(ask, words)
@@ -109,20 +110,20 @@ def _answer(frame: FrameType) -> Answer | None:
         handlers = logging.root.handlers
         words = "whether the root logger has handlers"
         return (
-            _asked(logging.root, "handlers", lambda: bool(logging.root.handlers), words)
+            asked(logging.root, "handlers", lambda: bool(logging.root.handlers), words)
             if handlers
             else None
         )
     if code is _code(_LOGGER.isEnabledFor) and type(given["level"]) is int:
         logger, level = given["self"], given["level"]
         words = f"whether logger {logger.name!r} writes at level {level}"
-        return _asked(logger, level, lambda: _LOGGER.isEnabledFor(logger, level), words)
+        return asked(logger, level, lambda: _LOGGER.isEnabledFor(logger, level), words)
     if code is _code(_LOGGER.getEffectiveLevel):
         logger = given["self"]
         words = f"the level of logger {logger.name!r}"
-        return _asked(logger, "level", lambda: _LOGGER.getEffectiveLevel(logger), words)
+        return asked(logger, "level", lambda: _LOGGER.getEffectiveLevel(logger), words)
     if code is _code(logging.Manager.getLogger):
         names, name = given["self"].loggerDict, given["name"]
         if isinstance(names.get(name), _LOGGER):
-            return _asked(names, name, lambda: names.get(name), f"the logger {name!r}")
+            return asked(names, name, lambda: names.get(name), f"the logger {name!r}")
     return None

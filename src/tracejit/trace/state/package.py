@@ -7,7 +7,7 @@ methods put on ``Tensor`` move CPython's count of changes of that class.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from types import FunctionType, ModuleType
 from typing import Any
@@ -35,7 +35,7 @@ def asking_functions() -> dict[int, str]:
     for owner, names in (
         (TensorCore, ("grad_fn", "is_leaf", "__getattr__")),
         (AutogradMethods, ("register_post_accumulate_grad_hook", "retains_grad")),
-        (InfoMethods, ("data_ptr", "storage_offset", "untyped_storage")),
+        (InfoMethods, ("_cdata", "data_ptr", "storage_offset", "untyped_storage")),
         (random.Generator, ("manual_seed", "seed", "initial_seed")),
         (handle.RemovableHandle, ("remove",)),
         (random, ("manual_seed", "seed", "initial_seed")),
@@ -54,6 +54,16 @@ def asking_functions() -> dict[int, str]:
             if code is not None:
                 found[id(code)] = _spelled(owner, name)
     return found
+
+
+@lru_cache(maxsize=1)
+def told_settings() -> dict[int, Callable[[], Any]]:
+    """Those among them that ask for a setting, which recordings may hang on: identity of the code -> the function."""
+    from ... import determinism
+
+    names = [name for name in determinism.__all__ if not name.startswith(("set_", "use_"))]
+    functions = [getattr(determinism, name) for name in names]
+    return {id(function.__code__): function for function in functions}
 
 
 @lru_cache(maxsize=1)

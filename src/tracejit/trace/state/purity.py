@@ -108,6 +108,10 @@ def _judge(function: Any, cls: type | None) -> str | None:
     return spelled if root == "builtins" else f"{home}.{spelled}"
 
 
+#: What imports of loaded modules call: it looks for names in a package, and for the package of a relative import.
+_OF_IMPORTS = frozenset({"_handle_fromlist", "ModuleSpec.parent"})
+
+
 def outside_function(code: CodeType, namespace: dict[str, Any]) -> str | None:
     """The same for a Python function of the standard library."""
     home = str(namespace.get("__name__", ""))
@@ -119,8 +123,8 @@ def outside_function(code: CodeType, namespace: dict[str, Any]) -> str | None:
         return None
     if home == "os" and code.co_qualname in _ENVIRONMENT:
         return None
-    if home == "importlib._bootstrap" and code.co_name == "_handle_fromlist":
-        return None  # looks for names in a loaded package; loading one calls more
+    if home == "importlib._bootstrap" and code.co_qualname in _OF_IMPORTS:
+        return None
     if home.startswith("namedtuple_") and code.co_filename.startswith("<"):
         return None  # the constructor that a named tuple gets
     return f"{home}.{code.co_qualname}"

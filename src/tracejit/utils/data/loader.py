@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
+import numpy as np
+
 from ...cuda.driver import is_available
 from ...random import Generator
 from .collate import default_collate, default_convert, pinned_batch
@@ -25,6 +27,16 @@ def get_worker_info() -> None:
     True
     """
     return
+
+
+def seeds_of_worker(base_seed: int, worker_id: int) -> list[int]:
+    """Four words from which a generator of NumPy begins in a worker: libraries with workers of their own ask for them.
+
+    >>> seeds_of_worker(1, 0)
+    [3964924996, 1358922860, 3894904162, 2051610843]
+    """
+    entropy = [worker_id, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]
+    return np.random.SeedSequence(entropy).generate_state(4).tolist()  # type: ignore[no-any-return]
 
 
 class DataLoader(Generic[T]):

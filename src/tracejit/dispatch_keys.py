@@ -1,0 +1,129 @@
+"""Keys by which PyTorch finds the function behind an operator, as far as programs name them, and sets of them.
+
+There is no table of functions by keys here. What a key can be left out for is autocast, whose rules are such functions.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from enum import IntEnum
+from typing import Any
+
+from .amp.autocasting import autocast
+
+__all__ = ["DispatchKey", "DispatchKeySet", "ExcludeDispatchKeyGuard"]
+
+_ALONE = (
+    "Undefined CompositeExplicitAutogradNonFunctional CompositeExplicitAutograd "
+    "CompositeImplicitAutogradNestedTensor CompositeImplicitAutograd AutogradNestedTensor AutogradOther Autograd "
+    "Conjugate ZeroTensor Negative BackendSelect ADInplaceOrView PythonTLSSnapshot Python "
+    "FuncTorchDynamicLayerFrontMode FuncTorchDynamicLayerBackMode FuncTorchBatchedDecomposition FuncTorchBatched "
+    "FuncTorchVmapMode FuncTorchGradWrapper PythonDispatcher PreDispatch Functionalize "
+    "AutocastCPU AutocastMPS AutocastXPU AutocastHPU AutocastIPU AutocastCUDA AutocastPrivateUse1"
+)
+_BACKENDS = (
+    *("CPU", "CUDA", "HIP", "XLA", "MPS", "IPU", "XPU", "HPU", "VE", "Lazy", "MTIA", "MAIA"),
+    *("PrivateUse1", "PrivateUse2", "PrivateUse3", "Meta"),
+)
+_KINDS = {
+    "Dense": "",
+    "Quantized": "Quantized",
+    "Sparse": "Sparse",
+    "SparseCsr": "SparseCsr",
+    "NestedTensor": "NestedTensor",
+    "AutogradFunctionality": "Autograd",
+}
+_OF_BACKENDS = itertools.chain.from_iterable(
+    (kind, f"StartOf{kind}Backends", *(prefix + name for name in _BACKENDS), f"EndOf{kind}Backends")
+    for kind, prefix in _KINDS.items()
+)
+
+DispatchKey = IntEnum(  # type: ignore[misc]
+    "DispatchKey", " ".join((_ALONE, *_OF_BACKENDS)), module=__name__, start=0
+)
+DispatchKey.__doc__ = "A way to, or around, the function behind an operator, by its name."
+DispatchKey.__str__ = lambda key: f"DispatchKey.{key.name}"  # type: ignore[method-assign,attr-defined]
+
+#: Devices whose autocast a key stands for; on the others there is none.
+_AUTOCAST = {"AutocastCPU": "cpu", "AutocastCUDA": "cuda"}
+
+
+class DispatchKeySet:
+    """Some keys: ``DispatchKeySet(key) | other``, ``&``, ``-``, ``has``, ``add``, ``remove``.
+
+    >>> both = DispatchKeySet(DispatchKey.AutocastCPU) | DispatchKeySet(DispatchKey.AutocastCUDA)
+    >>> both, both.has(DispatchKey.AutocastXPU)
+    (DispatchKeySet(AutocastCPU, AutocastCUDA), False)
+    """
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, key: Any) -> None:
+        self._keys = frozenset((DispatchKey(key),))
+
+    @classmethod
+    def _of(cls, keys: frozenset[Any]) -> DispatchKeySet:
+        made = cls.__new__(cls)
+        made._keys = keys
+        return made
+
+    def __or__(self, other: DispatchKeySet) -> DispatchKeySet:
+        return self._of(self._keys | other._keys)
+
+    def __and__(self, other: DispatchKeySet) -> DispatchKeySet:
+        return self._of(self._keys & other._keys)
+
+    def __sub__(self, other: DispatchKeySet) -> DispatchKeySet:
+        return self._of(self._keys - other._keys)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DispatchKeySet) and self._keys == other._keys
+
+    def has(self, key: Any) -> bool:
+        """Is ``key`` one of them?"""
+        return key in self._keys
+
+    def add(self, key: Any) -> DispatchKeySet:
+        """These and ``key``."""
+        return self._of(self._keys | {DispatchKey(key)})
+
+    def remove(self, key: Any) -> DispatchKeySet:
+        """These without ``key``."""
+        return self._of(self._keys - {key})
+
+    def __repr__(self) -> str:
+        return f"DispatchKeySet({', '.join(key.name for key in sorted(self._keys))})"
+
+
+class ExcludeDispatchKeyGuard:
+    """Inside, functions behind these keys are passed over: there is no autocast on the devices named.
+
+    Raises ``NotImplementedError`` for keys of other things than autocast.
+
+    >>> import tracejit as tj
+    >>> with tj.autocast("cpu"), ExcludeDispatchKeyGuard(DispatchKeySet(DispatchKey.AutocastCPU)):
+    ...     tj.is_autocast_enabled("cpu")
+    False
+    """
+
+    def __init__(self, keys: DispatchKeySet) -> None:
+        names = [key.name for key in sorted(keys._keys)]
+        for name in names:
+            if not name.startswith("Autocast"):
+                raise NotImplementedError(f"{name}: only keys of autocast can be left out here")
+        self._off = [
+            functools.partial(autocast, _AUTOCAST[name], enabled=False)
+            for name in names
+            if name in _AUTOCAST
+        ]
+        self._inside: list[list[autocast]] = []
+
+    def __enter__(self) -> None:
+        self._inside.append([off() for off in self._off])
+        for off in self._inside[-1]:
+            off.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        for off in reversed(self._inside.pop()):
+            off.__exit__(*error)
