@@ -16,8 +16,9 @@ from weakref import ref
 
 from ...varying import plain
 from ..recording.transparent import attributes_of, is_transparent
-from ..state.checks import Check, Read
+from ..state.checks import Attribute, Cell, Check, Read
 from ..state.reads import is_library_class, reads_of
+from ..state.special import CACHES
 from .functions import leads_to_type, type_is_followed
 from .numbers import UnfitError
 from .places import Place
@@ -49,12 +50,22 @@ def check_codes(codes: Sequence[CodeType], checks: Sequence[Check], followed: bo
         globals_ = _GLOBALS - {"type"}
     elif any(map(leads_to_type, checks)):
         raise UnfitError(f"{_CONSTANT} 'type'")
+    if any(map(_leads_to_cache, checks)):
+        raise UnfitError(f"{_CONSTANT} a function with a cache")
     for code in codes:
         if code.co_filename == "<string>" and code.co_name.startswith("__"):
             continue  # a method that a dataclass has by itself
         found = (globals_ & reads_of(code).globals) | _ATTRIBUTES.intersection(code.co_names)
         if found:
             raise UnfitError(f"{_CONSTANT} {min(found)!r}")
+
+
+def _leads_to_cache(check: Check) -> bool:
+    """Does this lead to a function with a cache, in whose place none stands that gives it numbers as they are?"""
+    expected = check.expected if isinstance(check, Read) else None
+    if isinstance(expected, staticmethod):
+        return isinstance(expected.__func__, CACHES)
+    return isinstance(check, (Cell, Attribute)) and isinstance(expected, CACHES)
 
 
 def plain_state(checks: Iterable[Check]) -> list[Read]:
