@@ -210,7 +210,6 @@ class CompiledFunction(Keeping, Inspection, Copies):
         """A call whose way through the tree ends before a result, with nothing done that can be seen."""
         raises = branch.segment.raises
         end = raises.get(branch.outcome) or raises.get(ANY)
-        unseen = entry.unseen(branch)
         if end is not None and not (entry.open and end.doubtful):
             end.calls += 1
             result = self._eager(args, kwargs)
@@ -219,9 +218,10 @@ class CompiledFunction(Keeping, Inspection, Copies):
         if self.shapes.missed(entry, branch) or self.uses.missed(entry, branch):
             self.forget(entry)
             return self._record(entry.key, tensors, args, kwargs)
-        if entry.open:
-            return self._extend(entry, tensors, args, kwargs, unseen)
-        self._explain(entry.closed or f"more than {config.max_paths} recorded paths ({unseen})")
+        reason = entry.keeps_out(branch)
+        if reason is None:
+            return self._extend(entry, tensors, args, kwargs, entry.unseen(branch))
+        self._explain(reason)
         return self._eager(args, kwargs)
 
     # --- everything that is not the fast path --------------------------------------------------------------------
