@@ -56,6 +56,12 @@ _LAST = frozenset({"RETURN_VALUE", "RAISE_VARARGS", "RERAISE"})
 _JUMPS = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"})
 
 
+#: Instructions for globals, and those of the body of a class.
+_GLOBALS = frozenset(
+    {"LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
+)
+
+
 class Unfollowed(Exception):
     """Python does something here that cannot be told from outside."""
 
@@ -245,3 +251,18 @@ def _keyed(steps: Sequence[tuple[str, Any]], at: int) -> tuple[int, str]:
 def at_offset(steps: Sequence[Step], offset: int) -> int:
     """The number of the step at an offset in the bytecode, or around it: of several the last."""
     return bisect_right(steps, offset, key=lambda step: step.offset) - 1
+
+
+@functools.lru_cache(maxsize=4096)
+def not_only_called(code: CodeType) -> frozenset[str]:
+    """The globals that ``code`` does something else with than to call them.
+
+    >>> not_only_called((lambda x: (len(x), print, abs)).__code__) == {"print", "abs"}
+    True
+    """
+    return frozenset(
+        instruction.argval
+        for instruction in dis.get_instructions(code)
+        if instruction.opname in _GLOBALS
+        and not (instruction.opname == "LOAD_GLOBAL" and (instruction.arg or 0) & 1)
+    )
