@@ -225,7 +225,6 @@ class CompiledFunction(Keeping, Inspection, Copies):
         return self._eager(args, kwargs)
 
     # --- everything that is not the fast path --------------------------------------------------------------------
-
     def _record(self, key: Any, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
         """A new signature, or a known one under new Python state; while another thread records, just run."""
         if self._learns_arguments(args, kwargs):
@@ -271,9 +270,10 @@ class CompiledFunction(Keeping, Inspection, Copies):
             if lock.acquire(blocking=False):
                 with TURNS.taken(self.uses.in_use) as mine:
                     if mine:
-                        result = record(self._recorded, entry, tensors, args, kwargs, why)
-                        left_over(entry.handed_out)
-                        return result
+                        try:
+                            return record(self._recorded, entry, tensors, args, kwargs, why)
+                        finally:
+                            left_over(entry.handed_out)
         finally:  # whether or not an interrupt let this thread know that it got the lock
             try:  # noqa: SIM105  (no Python code may run before the lock is free)
                 lock.release()

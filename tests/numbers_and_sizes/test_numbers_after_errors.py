@@ -1,0 +1,37 @@
+"""Numbers that vary, left in containers by a recorded run that ends in an error: they are numbers afterwards."""
+
+from __future__ import annotations
+
+from collections import deque
+from types import SimpleNamespace
+
+import pytest
+
+import tracejit as tj
+
+
+def test_numbers_left_before_an_error_are_plain() -> None:
+    rows, table, met, queue, space = [], {}, set(), deque(), SimpleNamespace()
+
+    @tj.compile
+    def step(x, i):
+        rows.append(i)
+        table[i] = (i, [i + 1])
+        met.add(i)
+        queue.append({"n": i})
+        space.n = i
+        if x[0] > 0:
+            raise ValueError(i)
+        return x * i
+
+    for i in range(6):
+        if i in (2, 3, 5):
+            with pytest.raises(ValueError, match=str(i)) as found:
+                step(tj.ones(2), i)
+            assert type(found.value.args[0]) is int
+        else:
+            assert tj.equal(step(-tj.ones(2), i), tj.full((2,), -float(i)))
+        kept = [*rows, *table, *met, space.n, *(q["n"] for q in queue)]
+        kept += [n for first, rest in table.values() for n in (first, *rest)]
+        assert {*map(type, kept)} == {int}
+    assert rows == list(range(6))
