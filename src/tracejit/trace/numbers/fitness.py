@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import copy_context
 from functools import partial
 from types import BuiltinMethodType, CellType, CodeType, FunctionType, MethodType, MethodWrapperType
 from typing import TYPE_CHECKING, Any
@@ -148,16 +149,24 @@ def put_back(numbers: Iterable[ref[Any]]) -> None:
     held = [x for x in [r() for r in numbers] if x is not None]
     values = {id(x): plain(x) for x in held}
     while held:
-        tuples = []
+        _replace_in_context(values)
+        tuples: list[Any] = []
         asked = tuple(held)  # since CPython 3.13 among what refers to its items
         for holder in gc.get_referrers(*asked):
-            if isinstance(holder, tuple):
+            if isinstance(holder, (tuple, slice)):
                 if holder is not asked:
                     tuples.append(holder)
             elif holder is not held:
                 _replace_in(holder, values)
         held = [x for x in tuples if plain_parts(x) is not x]
         values = {id(x): plain_parts(x) for x in held}
+
+
+def _replace_in_context(values: Mapping[int, Any]) -> None:
+    """The same for context variables of this thread."""
+    for variable, value in copy_context().items():
+        if id(value) in values:
+            variable.set(values[id(value)])
 
 
 def _replace_in(holder: Any, values: Mapping[int, Any]) -> None:
