@@ -32,3 +32,12 @@ def test_they_run_as_often_as_in_eager_code() -> None:
             results.append((found, ran, factor.cache_info()))
             assert {*map(type, ran)} == {int}
         assert results[0] == results[1]
+
+
+def test_other_numbers_go_on_varying() -> None:
+    _, factor, (f, _) = functions()
+    compiled = tj.compile(lambda x, rate: x * rate + factor(3))
+    for i in range(10):
+        assert tj.equal(compiled(tj.ones(2), 0.5 + i), tj.full((2,), 8.0 + i))
+    assert compiled.stats.recordings <= 3
+    assert f(tj.ones(2), 1).tolist() == [2.5, 2.5]

@@ -18,7 +18,14 @@ from ..runtime.plan.loops import NotNativeError
 from ..tensor import Tensor
 from .behind import PASSING, Behind, compile_backwards, why_failed
 from .numbers.arguments import without_varying
-from .numbers.fitness import check_codes, check_error, plain_state, stored_alike, take_back
+from .numbers.fitness import (
+    check_caches,
+    check_codes,
+    check_error,
+    plain_state,
+    stored_alike,
+    take_back,
+)
 from .numbers.places import Place, PlaceKey
 from .numbers.uses import SIZES, number_positions
 from .recording.collection import Collection, collecting_rarely
@@ -199,6 +206,7 @@ class Entry(Made):
             MODES.deferral = None
         if self.varying or uses.item_lines or guard.places or self.extents:
             check_codes(guard.codes, guard.checks, followed=not self.extents)
+            check_caches(guard)
         return guard
 
     def _end_in(

@@ -17,16 +17,17 @@ from weakref import ref
 
 from ...varying import plain
 from ..recording.transparent import attributes_of, is_transparent
-from ..state.checks import Attribute, Cell, Check, Read
+from ..state.checks import Check, Read
 from ..state.reads import is_library_class, reads_of
 from ..state.special import CACHES
-from .functions import leads_to_type, type_is_followed
+from .functions import cache_is_called, leads_to_cache, leads_to_type, type_is_followed
 from .numbers import UnfitError
 from .places import Place
 from .plain_parts import plain_keys, plain_parts
 
 if TYPE_CHECKING:
     from ..recording.recorder import Recorder
+    from ..state.state import StateGuard
 
 _GLOBALS = frozenset(
     {"ctypes", "datetime", "decimal", "Decimal", "json", "marshal", "pow", "timedelta", "type"}
@@ -51,8 +52,6 @@ def check_codes(codes: Sequence[CodeType], checks: Sequence[Check], followed: bo
         globals_ = _GLOBALS - {"type"}
     elif any(map(leads_to_type, checks)):
         raise UnfitError(f"{_CONSTANT} 'type'")
-    if any(map(_leads_to_cache, checks)):
-        raise UnfitError(f"{_CONSTANT} a function with a cache")
     for code in codes:
         if code.co_filename == "<string>" and code.co_name.startswith("__"):
             continue  # a method that a dataclass has by itself
@@ -61,12 +60,16 @@ def check_codes(codes: Sequence[CodeType], checks: Sequence[Check], followed: bo
             raise UnfitError(f"{_CONSTANT} {min(found)!r}")
 
 
-def _leads_to_cache(check: Check) -> bool:
-    """Does this lead to a function with a cache, in whose place none stands that gives it numbers as they are?"""
-    expected = check.expected if isinstance(check, Read) else None
-    if isinstance(expected, staticmethod):
-        return isinstance(expected.__func__, CACHES)
-    return isinstance(check, (Cell, Attribute)) and isinstance(expected, CACHES)
+def check_caches(guard: StateGuard) -> None:
+    """Raise :class:`UnfitError` where functions with a cache may be given what stands for numbers.
+
+    They know a lone number by its type, keep what they are given, and run again for another.
+    """
+    for check in guard.checks:
+        expected = check.expected if isinstance(check, Read) else None
+        static = isinstance(expected, staticmethod) and isinstance(expected.__func__, CACHES)
+        if static or (leads_to_cache(check) and not cache_is_called(check, guard)):
+            raise UnfitError(f"{_CONSTANT} a function with a cache")
 
 
 def plain_state(checks: Iterable[Check]) -> list[Read]:
