@@ -56,6 +56,14 @@ _LAST = frozenset({"RETURN_VALUE", "RAISE_VARARGS", "RERAISE"})
 _JUMPS = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"})
 
 
+#: Instructions for globals, and those of the body of a class.
+_GLOBALS = frozenset(
+    {"LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
+)
+#: What hands shared variables to nested functions, or sets them up.
+_NO_USE = frozenset({"COPY_FREE_VARS", "LOAD_CLOSURE", "MAKE_CELL"})
+
+
 class Unfollowed(Exception):
     """Python does something here that cannot be told from outside."""
 
@@ -245,3 +253,41 @@ def _keyed(steps: Sequence[tuple[str, Any]], at: int) -> tuple[int, str]:
 def at_offset(steps: Sequence[Step], offset: int) -> int:
     """The number of the step at an offset in the bytecode, or around it: of several the last."""
     return bisect_right(steps, offset, key=lambda step: step.offset) - 1
+
+
+@functools.lru_cache(maxsize=4096)
+def not_only_called(code: CodeType) -> frozenset[str]:
+    """The globals that ``code`` does something else with than to call them.
+
+    >>> not_only_called((lambda x: (len(x), print, abs)).__code__) == {"print", "abs"}
+    True
+    """
+    return frozenset(
+        instruction.argval
+        for instruction in dis.get_instructions(code)
+        if instruction.opname in _GLOBALS
+        and not (instruction.opname == "LOAD_GLOBAL" and (instruction.arg or 0) & 1)
+    )
+
+
+@functools.lru_cache(maxsize=1024)
+def shared_not_only_called(code: CodeType) -> frozenset[str]:
+    """The variables that nested functions share, and that ``code`` or what is nested in it does more with than call.
+
+    >>> def outer(a, b):
+    ...     return lambda: (a(1), a(b))
+    >>> sorted(shared_not_only_called(outer.__code__))
+    ['b']
+    """
+    found: set[str] = set()
+    steps = [x for x in dis.get_instructions(code) if x.opname not in _BEFORE]
+    beside = 1 if sys.version_info >= (3, 13) else -1  # where a call is announced
+    for at, step in enumerate(steps):
+        if step.opcode in dis.hasfree and step.opname not in _NO_USE:
+            near = steps[at + beside].opname if at + beside < len(steps) else ""
+            if step.opname != "LOAD_DEREF" or near != "PUSH_NULL":
+                found.add(step.argval)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            found |= shared_not_only_called(constant)
+    return frozenset(found)

@@ -210,7 +210,6 @@ class CompiledFunction(Keeping, Inspection, Copies):
         """A call whose way through the tree ends before a result, with nothing done that can be seen."""
         raises = branch.segment.raises
         end = raises.get(branch.outcome) or raises.get(ANY)
-        unseen = entry.unseen(branch)
         if end is not None and not (entry.open and end.doubtful):
             end.calls += 1
             result = self._eager(args, kwargs)
@@ -219,13 +218,13 @@ class CompiledFunction(Keeping, Inspection, Copies):
         if self.shapes.missed(entry, branch) or self.uses.missed(entry, branch):
             self.forget(entry)
             return self._record(entry.key, tensors, args, kwargs)
-        if entry.open:
-            return self._extend(entry, tensors, args, kwargs, unseen)
-        self._explain(entry.closed or f"more than {config.max_paths} recorded paths ({unseen})")
+        reason = entry.keeps_out(branch)
+        if reason is None:
+            return self._extend(entry, tensors, args, kwargs, entry.unseen(branch))
+        self._explain(reason)
         return self._eager(args, kwargs)
 
     # --- everything that is not the fast path --------------------------------------------------------------------
-
     def _record(self, key: Any, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
         """A new signature, or a known one under new Python state; while another thread records, just run."""
         if self._learns_arguments(args, kwargs):
@@ -271,9 +270,10 @@ class CompiledFunction(Keeping, Inspection, Copies):
             if lock.acquire(blocking=False):
                 with TURNS.taken(self.uses.in_use) as mine:
                     if mine:
-                        result = record(self._recorded, entry, tensors, args, kwargs, why)
-                        left_over(entry.handed_out)
-                        return result
+                        try:
+                            return record(self._recorded, entry, tensors, args, kwargs, why)
+                        finally:
+                            left_over(entry.handed_out)
         finally:  # whether or not an interrupt let this thread know that it got the lock
             try:  # noqa: SIM105  (no Python code may run before the lock is free)
                 lock.release()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
 
 import tracejit as tj
@@ -14,6 +16,21 @@ def walked(x, steps):
         for _ in range(15):
             x = x.cos() if steps[i] > 0 else x.tanh()
     return x, tj.stack(rewards).sum()
+
+
+def few(x, signs):
+    for i in range(10):
+        x = x.sin() if signs[i] > 0 else x.cos()
+    return x
+
+
+def test_few_branches_in_each_path() -> None:
+    compiled = tj.compile(few)
+    x = tj.linspace(-1, 1, 4)
+    for i in range(40):
+        given = x, steps_of(41 * i)
+        tj.testing.assert_close(compiled(*given), few(*given))
+    assert compiled.stats.recordings <= 16
 
 
 def steps_of(number):
@@ -87,3 +104,82 @@ def test_many_pieces_in_each_path() -> None:
         given = tj.cat([corners, corners + tj.rand(12, 2)], 1), tj.rand(12)
         assert compiled(*given).tolist() == suppressed(*given).tolist()
     assert compiled.stats.recordings <= 5
+
+
+@pytest.fixture
+def eight(monkeypatch) -> None:
+    """Paths of more than eight branches have to be met again."""
+    monkeypatch.setattr(import_module("tracejit.trace.tree.made"), "UNPROVEN", 8)
+
+
+def branches(x, signs):
+    for i in range(12):
+        x = x.sin() if signs[i % 10] > i * 1e-3 else x.cos()
+    return x * 2
+
+
+@pytest.mark.usefixtures("eight")
+def test_many_branches_in_each_path() -> None:
+    """No two calls take the same way, and each has more branches than programs would pay for."""
+    compiled = tj.compile(branches)
+    x = tj.linspace(-1, 1, 4)
+    for i in range(24):
+        given = x, steps_of(41 * i)
+        assert tj.equal(compiled(*given), branches(*given))
+    assert compiled.stats.recordings <= 6
+    assert not list(entry_of(compiled).kernels())
+    assert "more are tried rarely" in str(compiled.explain())
+
+
+@pytest.mark.usefixtures("eight")
+def test_a_path_of_many_branches_is_compiled_when_it_comes_again() -> None:
+    compiled = tj.compile(branches)
+    x = tj.linspace(0, 1, 5)
+    for i in range(5):
+        compiled(x, steps_of(7 * i))
+    assert (compiled.stats.recordings, compiled.stats.compiled_calls) == (3, 0)
+    for _ in range(20):
+        assert tj.equal(compiled(x, steps_of(28)), branches(x, steps_of(28)))
+    assert compiled.stats.recordings == 5
+    assert compiled.stats.compiled_calls >= 10
+    before = compiled.stats.compiled_calls
+    for i in range(12):  # what is there goes on serving while others come once
+        given = steps_of(28 if i % 2 else 100 + i)
+        assert tj.equal(compiled(x, given), branches(x, given))
+    assert compiled.stats.compiled_calls == before + 6
+    assert len(entry_of(compiled).root.leaves()) < 6
+
+
+def test_branches_that_hang_on_rounding_are_not_recorded_each_time(monkeypatch) -> None:
+    """Compiled code leaves the tree where eager code takes a way that is known."""
+    module = import_module("tracejit.trace.entry")
+
+    def leaves(entry, root):
+        def serve(tensors, numbers=()):
+            raise module.UnseenSegment(entry.root, ("bool", "another"))
+
+        return serve, ""
+
+    monkeypatch.setattr(module, "serving", leaves)
+    compiled = tj.compile(lambda x: x.exp() if x.sum() > 0 else x)
+    for _ in range(16):
+        assert tj.equal(compiled(tj.ones(3)), tj.ones(3).exp())
+    assert compiled.stats.recordings <= 5
+    assert "rounding" in str(compiled.explain())
+
+
+def test_text_with_another_number_each_time() -> None:
+    compiled = tj.compile(lambda x: (x * 2, f"mean {x.mean():.3f}"))
+    for i in range(40):
+        value, text = compiled(tj.full((3,), float(i)))
+        assert text == f"mean {i}.000"
+        assert tj.equal(value, tj.full((3,), 2.0 * i))
+    assert compiled.stats.recordings <= 14
+    assert "another one at each call" in str(compiled.explain())
+    for _ in range(60):  # some of which come again
+        assert compiled(tj.full((3,), 1.0))[1] == "mean 1.000"
+    assert compiled.stats.compiled_calls >= 55
+
+
+def entry_of(compiled):
+    return next(entry for found in compiled.entries.values() for entry in found)

@@ -50,6 +50,12 @@ def test_constants_that_decide_the_type_stay(body: str):
     assert fold(graph) == graph
 
 
+def test_numbers_do_not_become_complex_constants():
+    body = "%0: f32[1] = full(shape=(1,), value=0.75, dtype=f32) %1: c64[1] = cast(%0, dtype=c64)"
+    graph = parse(f"graph f() {{ {body} return %1 }}")
+    assert fold(graph) == graph
+
+
 @pytest.mark.parametrize(
     ("expression", "kind", "value"),
     [

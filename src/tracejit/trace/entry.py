@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .. import config
 from ..ir.builder import Builder
 from ..ir.graph import Value
 from ..ir.rules import SplitRuleError
@@ -19,7 +18,14 @@ from ..runtime.plan.loops import NotNativeError
 from ..tensor import Tensor
 from .behind import PASSING, Behind, compile_backwards, why_failed
 from .numbers.arguments import without_varying
-from .numbers.fitness import check_codes, check_error, plain_state, stored_alike, take_back
+from .numbers.fitness import (
+    check_caches,
+    check_codes,
+    check_error,
+    plain_state,
+    stored_alike,
+    take_back,
+)
 from .numbers.places import Place, PlaceKey
 from .numbers.uses import SIZES, number_positions
 from .recording.collection import Collection, collecting_rarely
@@ -73,6 +79,7 @@ class Entry(Made):
         self.varying, self.sizes, self.number_names = found
         self.form, self.held, self.sized = form_of(args, kwargs), *places_in(key[3])
         names = [*leaf_names(owner.function, args, kwargs), *leaf_names_of(key[3])]
+        self.filled = getattr(key[3], "filled", ())
         self.extents = groups_in(key)
         self.plain_extents: list[int] = []  # groups of which the latest run made plain numbers
         told = [SIZES] if self.sizes or self.sized else []
@@ -111,15 +118,6 @@ class Entry(Made):
     def usable(self) -> bool:
         """False when nothing was recorded, or another call may well go another way."""
         return self.guard is not None and self.unstable is None and not self.parted
-
-    @property
-    def open(self) -> bool:
-        """May another path be recorded?"""
-        return (
-            self.failure is None
-            and self.closed is None
-            and self.root.count_ends() < config.max_paths
-        )
 
     def holds(self) -> bool:
         """Is the Python state the one this entry was recorded under, are captured tensors as they were?"""
@@ -208,6 +206,7 @@ class Entry(Made):
             MODES.deferral = None
         if self.varying or uses.item_lines or guard.places or self.extents:
             check_codes(guard.codes, guard.checks, followed=not self.extents)
+            check_caches(guard)
         return guard
 
     def _end_in(
@@ -313,7 +312,7 @@ class Entry(Made):
         """Where native code cannot run an open loop: forget the tree, whose rounds are gone."""
         if self.opened:
             self.owner.plans.opens = self.opened = False
-            self.root, self.symbolic = Segment(), None
+            self.root, self.symbolic, self._serve = Segment(), None, None
             raise NotReplayable(f"a loop is recorded anew: {error}")
 
     def _bound(self) -> Runner:
@@ -354,7 +353,8 @@ class Entry(Made):
         if not self.compiled or self.failure is not None:
             if self.root.empty and self.failure is None:  # every run so far ended in an error
                 raise UnseenSegment(self.root, None)
-            self.compile_by(self._compile_or_fail)
+            if not self.compile_by(self._compile_or_fail):
+                return self.serve_as_before(tensors, numbers)
         assert self._serve is not None
         try:
             return self._serve(tensors, numbers)

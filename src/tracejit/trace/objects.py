@@ -17,7 +17,7 @@ from ..dtypes import DType
 from ..tensor import Tensor
 from .numbers.left import known_apart
 from .recording.transparent import attributes_of, is_transparent
-from .signature import APART, MAPPINGS, fields_of
+from .signature import APART, MAPPINGS, containers, fields_of
 from .state.modules import parameter_class
 from .state.values import is_value, token
 
@@ -48,11 +48,35 @@ def note_reached(entry: Any, found: Sequence[Any], reached: Collection[int]) -> 
     ``found`` are the containers among the arguments.
     """
     entry.handed_in |= any(type(x) in APART for x in found)
-    if entry.handed_in or entry.owner.uses.changes_arguments:
+    if entry.handed_in or entry.owner.uses.changes_arguments or entry.filled:
         entry.reached |= {*reached}
     known = known_apart(found, reached)
     withdraw(known)
     return bool(known)
+
+
+def comes_apart(value: Any) -> bool:
+    """Is this nothing but data, in objects of a class that may be taken apart?"""
+    return _classes_in(value) is not None
+
+
+def take_apart(objects: Iterable[Any]) -> bool:
+    """Objects of the classes of these are taken apart from now on; False where some are more than data."""
+    classes = [_classes_in(x) for x in objects]
+    if None in classes or len(APART) >= MAX_CLASSES:
+        return False
+    APART.update(*[found for found in classes if found is not None])
+    return True
+
+
+def met_again(values: Sequence[Any]) -> tuple[int, ...]:
+    """Which lists, dicts and objects in some values are one; empty where all are different."""
+    found: list[Any] = []
+    for value in values:
+        if not isinstance(value, Tensor):
+            containers(value, found)
+    numbers = {id(x): i for i, x in enumerate(found)}
+    return tuple([numbers[id(x)] for x in found]) if len(numbers) < len(found) else ()
 
 
 class ObjectUses:
@@ -72,10 +96,7 @@ class ObjectUses:
             self.met[key] = [*known, value]
             if len(known) >= ENOUGH:
                 del self.met[key]
-                classes = [_classes_in(x) for x in (*known, value)]
-                if None not in classes and len(APART) < MAX_CLASSES:
-                    APART.update(*[found for found in classes if found is not None])
-                    learned = True
+                learned |= take_apart((*known, value))
         while len(self.met) > MAX_PLACES:
             self.met.pop(next(iter(self.met)))
         return learned

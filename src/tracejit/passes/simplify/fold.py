@@ -83,8 +83,10 @@ def _full(rewriter: Rewriter, value: Value, number: Scalar) -> Value:
 
 
 def _elementwise(rewriter: Rewriter, value: Value) -> Value | None:
-    """An elementwise op of constants only."""
+    """An elementwise op of constants only; a complex result is none, for numbers in graphs are real."""
     assert value.op is not None
+    if value.spec.dtype.is_complex:
+        return None
     numbers = [constant(x) for x in value.operands]
     if None in numbers:
         return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import copy_context
 from functools import partial
 from types import BuiltinMethodType, CellType, CodeType, FunctionType, MethodType, MethodWrapperType
 from typing import TYPE_CHECKING, Any
@@ -18,13 +19,15 @@ from ...varying import plain
 from ..recording.transparent import attributes_of, is_transparent
 from ..state.checks import Check, Read
 from ..state.reads import is_library_class, reads_of
-from .functions import leads_to_type, type_is_followed
+from ..state.special import CACHES
+from .functions import cache_is_called, leads_to_cache, leads_to_type, type_is_followed
 from .numbers import UnfitError
 from .places import Place
 from .plain_parts import plain_keys, plain_parts
 
 if TYPE_CHECKING:
     from ..recording.recorder import Recorder
+    from ..state.state import StateGuard
 
 _GLOBALS = frozenset(
     {"ctypes", "datetime", "decimal", "Decimal", "json", "marshal", "pow", "timedelta", "type"}
@@ -55,6 +58,18 @@ def check_codes(codes: Sequence[CodeType], checks: Sequence[Check], followed: bo
         found = (globals_ & reads_of(code).globals) | _ATTRIBUTES.intersection(code.co_names)
         if found:
             raise UnfitError(f"{_CONSTANT} {min(found)!r}")
+
+
+def check_caches(guard: StateGuard) -> None:
+    """Raise :class:`UnfitError` where functions with a cache may be given what stands for numbers.
+
+    They know a lone number by its type, keep what they are given, and run again for another.
+    """
+    for check in guard.checks:
+        expected = check.expected if isinstance(check, Read) else None
+        static = isinstance(expected, staticmethod) and isinstance(expected.__func__, CACHES)
+        if static or (leads_to_cache(check) and not cache_is_called(check, guard)):
+            raise UnfitError(f"{_CONSTANT} a function with a cache")
 
 
 def plain_state(checks: Iterable[Check]) -> list[Read]:
@@ -137,16 +152,24 @@ def put_back(numbers: Iterable[ref[Any]]) -> None:
     held = [x for x in [r() for r in numbers] if x is not None]
     values = {id(x): plain(x) for x in held}
     while held:
-        tuples = []
+        _replace_in_context(values)
+        tuples: list[Any] = []
         asked = tuple(held)  # since CPython 3.13 among what refers to its items
         for holder in gc.get_referrers(*asked):
-            if isinstance(holder, tuple):
+            if isinstance(holder, (tuple, slice)):
                 if holder is not asked:
                     tuples.append(holder)
             elif holder is not held:
                 _replace_in(holder, values)
         held = [x for x in tuples if plain_parts(x) is not x]
         values = {id(x): plain_parts(x) for x in held}
+
+
+def _replace_in_context(values: Mapping[int, Any]) -> None:
+    """The same for context variables of this thread."""
+    for variable, value in copy_context().items():
+        if id(value) in values:
+            variable.set(values[id(value)])
 
 
 def _replace_in(holder: Any, values: Mapping[int, Any]) -> None:

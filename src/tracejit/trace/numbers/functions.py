@@ -13,9 +13,10 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from types import CodeType
-from typing import Any
+from types import CodeType, FunctionType
+from typing import Any, TypeGuard
 
+from ... import bytecode
 from ...extents import Extent
 from ...varying import (
     MATH,
@@ -44,15 +45,18 @@ def following(guard: StateGuard) -> Iterator[None]:
     try:
         for check in guard.checks:
             if type(check) in (Item, Cell):
-                _replace(check, guard.codes, undo)
+                _replace(check, guard, undo)
         yield
     finally:
         for step in undo:
             step()
 
 
-def _replace(check: Any, codes: Sequence[CodeType], undo: list[Callable[[], None]]) -> None:
+def _replace(check: Any, guard: StateGuard, undo: list[Callable[[], None]]) -> None:
+    codes = guard.codes
     new = _stand_in(check.expected)
+    if leads_to_cache(check) and cache_is_called(check, guard):
+        new = partial(_remembered, check.expected)
     if new is not None and check.current() is check.expected:
         place = Place(check, object)
         if type(check.holder) in (dict, list) or isinstance(check, Cell):
@@ -91,6 +95,28 @@ def may_lead_elsewhere(namespace: dict[str, Any], name: str, codes: Sequence[Cod
     if not only_called(codes, name):
         return False
     return not others_run() or (not others_compute() and only_called(codes_of(namespace), name))
+
+
+def leads_to_cache(check: Check) -> TypeGuard[Cell]:
+    """Is this a variable of closures that leads to a function with a cache?"""
+    return isinstance(check, Cell) and isinstance(check.expected, CACHES)
+
+
+def cache_is_called(check: Cell, guard: StateGuard) -> bool:
+    """Is such a variable only called, by all that may run meanwhile?"""
+    functions = [x for x in guard.reached.values() if isinstance(x, FunctionType)]
+    names = {
+        name
+        for function in functions
+        for name, cell in zip(
+            function.__code__.co_freevars, function.__closure__ or (), strict=True
+        )
+        if cell is check.holder
+    }
+    known = names.isdisjoint(
+        name for code in guard.codes for name in bytecode.shared_not_only_called(code)
+    )
+    return bool(names) and known and not others_run()
 
 
 def type_is_followed(codes: Sequence[CodeType], checks: Sequence[Check]) -> bool:

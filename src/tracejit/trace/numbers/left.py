@@ -18,7 +18,7 @@ from ...numpy_numbers import NUMBERS
 from ...tensor import Tensor
 from ...varying import is_varying
 from ..arrays.unread import ArgumentPart
-from ..replay.ending import Refused
+from ..replay.ending import NotReplayable, Refused
 from ..signature import APART, HANDED_IN, MAPPINGS, containers, fields_of
 from ..state.values import same
 from .arguments import put_number
@@ -45,6 +45,16 @@ def handed_in(args: Any, kwargs: Any) -> Iterator[Sequence[Any]]:
         yield HANDED_IN.containers
     finally:
         _GIVEN.now, HANDED_IN.containers = before
+
+
+class Elsewhere(NotReplayable):
+    """What lies in a place that the function fills is, in this call, something that the code knows anyway."""
+
+    passing = True
+    reason = "an object in a place that it fills is known to the code from elsewhere"
+
+    def __init__(self) -> None:
+        super().__init__(self.reason)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +149,8 @@ def is_shared(found: Sequence[Any], reached: Collection[int]) -> bool:
 def served(entry: Any, tensors: list[Tensor], args: Any, kwargs: Any, numbers: Any) -> Any:
     """What a replay of ``entry`` gives, which may leave something in its arguments."""
     changes = entry.owner.uses.changes_arguments
+    if entry.filled and reached_otherwise([p.read() for p in entry.filled], entry.reached):
+        raise Elsewhere
     if not changes and not entry.handed_in:
         return entry.replay(tensors, numbers)
     with handed_in(args, kwargs) as found:
@@ -154,3 +166,8 @@ def known_apart(found: Sequence[Any], reached: Collection[int]) -> list[Any]:
     apart = [x for x in found if type(x) in APART]
     ids = [id(x) for x in apart]
     return [x for x in apart if id(x) in reached or ids.count(id(x)) > 1]
+
+
+def reached_otherwise(values: Sequence[Any], reached: Collection[int]) -> bool:
+    """Is a list, dict or object in some values one that the code also ``reached`` another way, and may compare with?"""
+    return any(id(x) in reached for value in values for x in containers(value, []))

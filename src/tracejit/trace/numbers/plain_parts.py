@@ -16,7 +16,7 @@ from ...varying import is_varying, plain
 
 
 def plain_parts(value: Any) -> Any:
-    """``value`` with plain ones for the numbers and sizes, in tuples and frozen sets, that a recording follows.
+    """``value`` with plain ones for the numbers and sizes, in tuples, slices and frozen sets, that a recording follows.
 
     >>> from tracejit.varying import VaryingInt
     >>> plain_parts((VaryingInt(1, None, None), ("k", 2)))
@@ -25,6 +25,10 @@ def plain_parts(value: Any) -> Any:
     if type(value) is frozenset:
         pairs = [(plain_parts(x), x) for x in value]
         return value if all(new is x for new, x in pairs) else frozenset([new for new, _ in pairs])
+    if type(value) is slice:
+        bounds = value.start, value.stop, value.step
+        made = plain_parts(bounds)
+        return value if made is bounds else slice(*made)
     if not isinstance(value, tuple):
         return hint(plain(value))
     parts = [plain_parts(x) for x in value]

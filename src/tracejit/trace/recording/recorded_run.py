@@ -16,7 +16,7 @@ from ...tensor import Tensor
 from ..numbers.arguments import standing_in
 from ..numbers.drawn import follow_draws
 from ..numbers.functions import following
-from ..numbers.left import ELSEWHERE, LeftNumber, noticing
+from ..numbers.left import ELSEWHERE, Elsewhere, LeftNumber, noticing, reached_otherwise
 from ..numbers.left_parts import parts_before, parts_left
 from ..numbers.places import Place, patched
 from ..objects import note_reached, withdraw
@@ -120,6 +120,8 @@ def run_recorded(
     entry.owner.uses.held.forget(entry.form, guard.reached)
     if note_reached(entry, HANDED_IN.containers, guard.reached):
         recorder.unsupported(ELSEWHERE)
+    if reached_otherwise([place.read() for place in entry.filled], guard.reached):
+        recorder.unsupported(Elsewhere.reason)
     if given.changed or see(entry.held, guard.names):
         recorder.overtaken = "what it reads there changed meanwhile"
     steady_enough = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,39 +99,43 @@ class UnseenWrites:
         """Refuse results that lead to steps which kept what was changed beneath them."""
         if not self.stale:
             return
+        known: dict[int, list[_Stale]] = {}  # by what tells that a tensor is the one, or shows it
+        for stale in self.stale:
+            for key in (stale.version, stale.tensor()):
+                known.setdefault(id(key), []).append(stale)
         for node in self.nodes_behind(outputs):
-            if isinstance(node, AccumulateGrad):
-                continue
-            for stale in self.stale:
-                if node.sequence < stale.number and self._kept(node, stale):
-                    self.opaque(stale.reason)
+            if not isinstance(node, AccumulateGrad):
+                found = next(self._kept_stale(node, known), None)
+                if found is not None:
+                    self.opaque(found.reason)
                     return
 
     def _shown_elsewhere(self, tensor: Tensor, part: Tensor) -> bool:
         """Can a part of ``tensor``, which a custom function was given or returned, be read by another name?"""
         self.alive.sweep(len(self.alive))
-        tensors = self.alive.tensors
+        tensors, place = self.alive.tensors, part.array
         for x in tensors:
-            if x is tensor or x._array is None or self.origin(x)[0] is tensor:
+            if x is tensor or x._array is None or _far(x.array, place):
                 continue
-            if _meet(x.array, part.array):
+            if self.origin(x)[0] is not tensor and _meet(x.array, place):
                 shown = sum(source is x for source, _ in self.parents.values())
                 shown += sum(view._base is x for view in tensors)
                 if sys.getrefcount(x) > shown + _LISTED:  # else views of it are all there is
                     return True
         return False
 
-    def _kept(self, node: Node, stale: _Stale) -> bool:
+    def _kept_stale(self, node: Node, known: Mapping[int, list[_Stale]]) -> Iterator[_Stale]:
+        """The changes of what a step had kept."""
         followed = isinstance(node, FunctionNode) and not self.reads_later
         if not followed and not isinstance(node, OpNode):
-            return True
-        tensor = stale.tensor()
-        kept = [
-            entry.tensor
-            for entry in kept_by(node)
-            if entry.tensor._writes is stale.version or self.origin(entry.tensor)[0] is tensor
-        ]
-        return any(x._array is None or _meet(x.array, stale.part) for x in kept)
+            yield from (stale for stale in self.stale if node.sequence < stale.number)
+            return
+        for x in [entry.tensor for entry in kept_by(node)]:
+            for key in (x._writes, self.origin(x)[0]):
+                for stale in known.get(id(key), ()):
+                    later = node.sequence < stale.number
+                    if later and (x._array is None or _meet(x.array, stale.part)):
+                        yield stale
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,6 +147,11 @@ class _Stale:
     part: Any
     number: int
     reason: str
+
+
+def _far(one: Any, other: Any) -> bool:
+    """Do two arrays lie in different stretches of memory, which is soon found out?"""
+    return type(one) is type(other) is np.ndarray and not np.may_share_memory(one, other)
 
 
 def _meet(one: Any, other: Any) -> bool:

@@ -20,6 +20,7 @@ from ...ops.mixin import Size
 from ...tensor import Tensor
 from ...varying import is_varying, plain
 from ..numbers.places import Place, PlaceKey, place_of
+from ..objects import comes_apart, met_again, take_apart
 from ..recording.sent_logs import check_sent
 from ..signature import MAPPINGS, fields_of, flatten, leaf_count, unflatten
 from ..state.checks import Read
@@ -30,20 +31,18 @@ from ..state.values import MISSING, is_value
 if TYPE_CHECKING:
     from ..recording.recorder import Recorder
 
-#: Most places that one form of call may hold, and forms of calls with such places.
-MAX_HELD, MAX_FORMS = 4096, 256
+#: Most places that one form of call may hold, forms of calls with such places, places that were seen to change once.
+MAX_HELD, MAX_FORMS, MAX_SUSPECTS = 4096, 256, 4096
 #: What stands in structures for what is not part of them.
 UNSEEN = "any"
 #: Ints that are no sizes.
 MAX_SIZE = 1 << 40
 #: Places of one form from which on it is looked whether they are still in use.
 MANY = 64
-#: Places that were seen to change once.
-MAX_SUSPECTS = 4096
 
 
 class Held(tuple[Any, ...]):
-    """In the key of a signature: the structure of the arguments, what the places it reads hold, which are sizes."""
+    """In keys: the structure of the arguments, places that are read, what they hold, sizes, which objects are one."""
 
     __slots__ = ()
 
@@ -57,6 +56,11 @@ class Held(tuple[Any, ...]):
         """The places."""
         found: tuple[Place, ...] = self[1]
         return found
+
+    @property
+    def filled(self) -> tuple[Place, ...]:
+        """Those that hold lists, dicts or objects."""
+        return tuple([p for p, x in zip(self[1], self[2][1], strict=True) if type(x) is tuple])
 
     @property
     def sized(self) -> tuple[Place, ...]:
@@ -104,11 +108,12 @@ def beside(
         sized = tuple([i for i, x in enumerate(values) if places[i].sized and is_size(x)])
         sizes = (*sizes, *[values[i] for i in sized])
         found: list[Any] = []
-        seen = flatten(list(map(_seen, places, values)), found)
+        shown = list(map(_seen, places, values))
+        seen = flatten(shown, found)
         if any(map(is_varying, found)):  # another thread is recording
             seen = flatten(unflatten(seen, map(plain, (*found,))), found := [])
         tensors += found
-        structure = Held((structure, places, seen, sized))
+        structure = Held((structure, places, seen, sized, met_again(shown)))
     if sizes:
         tensors.append(Tensor._wrap(np.array(sizes, np.int64)))
     return structure
@@ -149,9 +154,8 @@ class Holding:
 
     def __init__(self) -> None:
         self.known: dict[Any, tuple[Place, ...]] = {}
-        self.suspects: dict[
-            PlaceKey, Place
-        ] = {}  # this keeps the holders, so that identities stay theirs
+        #: This keeps the holders, so that identities stay theirs.
+        self.suspects: dict[PlaceKey, Place] = {}
 
     def places(self, form: Any) -> tuple[Place, ...]:
         """The places that calls of a form read."""
@@ -189,6 +193,7 @@ class Holding:
         for read in reads:
             place = Place(read, object, read.owner, _is_blind(read, names))
             if place.key in self.suspects:
+                take_apart(x for x in (read.expected, read.current()) if not is_holdable(x))
                 found.setdefault(place.key, place)
             elif len(self.suspects) < MAX_SUSPECTS:
                 self.suspects[place.key] = place
@@ -210,7 +215,7 @@ def told_apart(reads: Sequence[Read]) -> tuple[list[Place], list[Read]] | None:
             numbers.append(number)
         elif {type(read.expected), type(now)} <= {*NUMBERS, type(None)}:
             pass  # a sum of an epoch starts with 0 or None: the next call finds it as later ones do
-        elif read.writable and is_holdable(read.expected) and is_holdable(now):
+        elif read.writable and all(is_holdable(x) or comes_apart(x) for x in (read.expected, now)):
             others.append(read)
         else:
             return None

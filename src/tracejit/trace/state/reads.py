@@ -192,12 +192,8 @@ def steps(code: CodeType) -> list[Step]:
 
 def only_called(codes: Iterable[CodeType], name: str) -> bool:
     """Is the global ``name`` used in no other way than to be called?"""
-    return all(
-        instruction.opname == "LOAD_GLOBAL" and (instruction.arg or 0) & 1
-        for code in codes
-        if name in code.co_names
-        for instruction in dis.get_instructions(code)
-        if instruction.argval == name and instruction.opname in _GLOBAL_OR_CLASS
+    return not any(
+        name in bytecode.not_only_called(code) for code in codes if name in code.co_names
     )
 
 

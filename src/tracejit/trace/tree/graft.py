@@ -29,6 +29,8 @@ def graft(root: Segment, recording: Recording, signature: Signature, structure: 
     if known_end is not None and not known_end.by_values:
         raise Divergence(f"something other than tensors decides about {known_end}")
     leaf = Leaf(recording, path_graph(recording, signature), structure)
+    if place.outcome is not None:
+        leaf.branched = place.parent, place.outcome
     pieces, ends = _pieces(rest, place.depth)
     pieces[-1].leaf = leaf
     _attach(place, _chain(pieces, ends))
@@ -55,6 +57,19 @@ def graft_error(root: Segment, path: Sequence[Any], end: Raise) -> bool:
     pieces[-1].raises[_outcome(ends[-1])] = end
     _attach(place, _chain(pieces, ends))
     return True
+
+
+def prune(root: Segment, path: Leaf) -> None:
+    """Forget the paths that were never compiled, but for the one that ends in ``path``."""
+    kept = {s for s in root.segments() if s.runner is not None or s.leaf is path}
+    for segment in reversed(root.segments()):  # those below first
+        for outcome, child in list(segment.children.items()):
+            if child in kept:
+                kept.add(segment)
+            else:
+                del segment.children[outcome]
+                if segment.choices is not None:
+                    segment.choices.pop(outcome, None)
 
 
 # --- paths and their ends -----------------------------------------------------------------------------------------

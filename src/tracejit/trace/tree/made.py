@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ... import config
 from ...backoff import Backoff
 from ...errors import describe_line
 from ...ir.graph import Graph
@@ -17,21 +18,36 @@ from ..recording.joined_guards import joined
 from ..recording.recording import Recording
 from ..replay.ending import NotReplayable, Parted, Refused
 from ..state.state import StateGuard
-from .graft import graft
+from .graft import graft, prune
 from .tree import Finding, Leaf, Segment
+from .walk import UnseenSegment
 
 if TYPE_CHECKING:
     from ...jit import CompiledFunction
     from .plan import SymbolicTree
-    from .walk import UnseenSegment
 
 
 #: How often in a row a tree is compiled for a path that it grew by, and serves no call before it grows again; those
 #: count by which it has grown by so many statements, which cost more than recording them.
-STRAYS, STRAYED = 8, 1000
-#: By how many segments a tree grows in vain before it is compiled rarely at once: each is planned by itself, which
-#: takes a hundred times as long as its statements do in eager code.
-STRAYED_SEGMENTS = 128
+STRAYS, STRAYED = 4, 1000
+#: A segment is planned by itself, which takes as long as so many statements do.
+PER_SEGMENT = 13
+#: How many segments may wait to be compiled before one of their paths has to be met a second time: each is planned by
+#: itself, which takes a hundred times as long as its statements do in eager code.
+UNPROVEN = 64
+#: So many paths in a row are recorded in search of one that comes again before that becomes rare.
+PATIENCE = 1
+#: How often in a row eager code takes a path that is there, and compiled code left it, before such calls are just run.
+TOLD_OTHERWISE = 1
+#: Unless so many calls were served meanwhile.
+SERVED_BETWEEN = 32
+#: Why then: a guard hangs on the last bits of a number.
+ROUNDED = "a branch hangs on rounding, in which compiled and eager code differ"
+
+
+#: So many ways go on from one guard, and served no call each, before more are rarely recorded: text with a number, say.
+WAYS = 8
+CROWDED = "a value decides that is another one at each call"
 
 
 class Astray(NotReplayable):
@@ -43,6 +59,13 @@ class Astray(NotReplayable):
         super().__init__(
             "calls take new paths: many in a row served no other call, so more are tried rarely"
         )
+
+
+class Unproven(UnseenSegment):
+    """A tree of many segments of which no path was met twice: the call is recorded, which costs far less.
+
+    It has left the tree where the latest path did that was recorded, as far as what is learned there goes.
+    """
 
 
 class Made:
@@ -65,7 +88,24 @@ class Made:
     failure: str | None
     replays: int
     strays: Backoff | None = None
-    _served_before, _size_before, _segments_before = -1, 0, 0
+    _served_before, _size_before, _compared_at = -1, 0, 0
+    repeated = False  # did the latest recorded run take a path that was known?
+    branched: tuple[Segment, Any] | None = None  # where it left the tree, if not
+    proofs: Backoff | None = None
+    latest_leaf: Leaf | None = None
+    contradicted: Backoff | None = None
+    crowded: Backoff | None = None
+    closed: str | None
+    _serve: Callable[..., Any] | None
+
+    @property
+    def open(self) -> bool:
+        """May another path be recorded?"""
+        return (
+            self.failure is None
+            and self.closed is None
+            and self.root.count_ends() < config.max_paths
+        )
 
     def grow(self, found: Recording, structure: Any) -> Recording:
         """Add a path to the tree; the first one may have its guards joined to be one."""
@@ -76,8 +116,23 @@ class Made:
             if one is not None:
                 self.apart = found, structure
                 found = one
-        graft(self.root, found, self.signature, structure)
+        leaf = graft(self.root, found, self.signature, structure)
+        self.repeated, self.branched = leaf.recording is not found, leaf.branched
+        self.latest_leaf = leaf
+        self._compare_ways()
+        if self.repeated or self.proofs is None:
+            self.proofs = Backoff(PATIENCE)
+        self.proofs.note("")
         return found
+
+    def _compare_ways(self) -> None:
+        """Note where compiled code left the tree, and eager code did not."""
+        served, self._compared_at = self.replays - self._compared_at, self.replays
+        if not self.repeated or served >= SERVED_BETWEEN:
+            self.contradicted = None
+        if self.repeated and self.compiled:
+            self.contradicted = self.contradicted or Backoff(TOLD_OTHERWISE)
+            self.contradicted.note(ROUNDED)
 
     def part(self) -> None:
         """Have the guards of the only path apart again; whoever asks holds the lock."""
@@ -88,6 +143,7 @@ class Made:
         root = Segment()
         graft(root, found, self.signature, structure)
         self.root, self.symbolic, self.compiled = root, None, False
+        self._serve = None
 
     def parts(self, end: Exception) -> bool:
         """Did a call end because guards were joined? Now they are apart, and it may start again."""
@@ -99,27 +155,67 @@ class Made:
         self.owner.stats.other_calls -= 1  # which counts where it starts again
         return True
 
-    def compile_by(self, compile: Callable[[], None]) -> None:
+    def compile_by(self, compile: Callable[[], None]) -> bool:
         """Compile the tree, which has grown, unless it hardly pays: no call was served since it grew before.
 
         Where each call decides in a way of its own (draws of actions, say), paths are without end, and each costs a
-        recording and the programs of all that follows.
+        recording and the programs of all that follows. False where a path has to be met again before.
         """
         if self.failure is None and self.owner.background is False and not self.owner.strict:
             segments = list(self.root.segments())
-            size = sum(len(segment.statements) for segment in segments)
+            if sum(s.runner is None for s in segments) > UNPROVEN:
+                if not self.repeated or self.latest_leaf is None:
+                    return False
+                with self._lock:
+                    self.symbolic = None
+                    prune(self.root, self.latest_leaf)
+                segments = list(self.root.segments())
+            size = sum(len(segment.statements) + PER_SEGMENT for segment in segments)
             if self.strays is None or self.replays != self._served_before:
                 self.strays, self._served_before = Backoff(STRAYS), self.replays
-                self._size_before, self._segments_before = size, len(segments)
-            many = len(segments) - self._segments_before > STRAYED_SEGMENTS
-            if many and self.strays.patience:
-                self.strays = Backoff(0)
-                self.strays.note("")
-            if many or size - self._size_before > STRAYED:
+                self._size_before = size
+            if size - self._size_before > STRAYED:
                 if self.strays.wait():
                     raise Astray
                 self.strays.note("")
         compile()
+        self.proofs = None
+        return True
+
+    def serve_as_before(self, tensors: list[Tensor], numbers: Sequence[Any]) -> Any:
+        """Serve a call by what was compiled before the tree grew, if its path is there.
+
+        Others are recorded, ever more rarely, because one that comes again pays for the programs of its segments.
+        """
+        if self._serve is not None:
+            try:
+                return self._serve(tensors, numbers)
+            except UnseenSegment as branch:
+                if branch.outcome not in branch.segment.children:
+                    self._search()
+                    raise
+        self._search()
+        raise Unproven(*(self.branched or (Segment(), None)))
+
+    def keeps_out(self, branch: UnseenSegment) -> str | None:
+        """Why a call whose path is not there is not recorded, if it is not."""
+        if not self.open:
+            limit = f"more than {config.max_paths} recorded paths ({self.unseen(branch)})"
+            return self.closed or limit
+        if self.contradicted is not None and self.contradicted.wait():
+            return self.contradicted.reason
+        ways = len(branch.segment.children)
+        if branch.segment.guard is not None and ways >= WAYS and self.replays < ways:
+            self.crowded = self.crowded or Backoff(0)
+            if self.crowded.wait():
+                return CROWDED
+            self.crowded.note(CROWDED)
+        return None
+
+    def _search(self) -> None:
+        """Record the call? Raises :class:`Astray` if not."""
+        if self.proofs is not None and self.proofs.wait():
+            raise Astray
 
     def held_so_far(self) -> bool:
         """Does the guard hold, asked before its comparison is there? That is made by the first call that finds it so.
@@ -168,6 +264,8 @@ class Made:
 
     def unseen(self, branch: UnseenSegment) -> str:
         """A branch that was not recorded, in words."""
+        if isinstance(branch, Unproven):
+            return "a path of many branches is compiled when it comes again"
         segment = branch.segment
         if segment.choices is not None:
             return segment.unseen_choice()

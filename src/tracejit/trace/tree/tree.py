@@ -46,6 +46,7 @@ class Leaf:
     formed: bool = False  # was it rolled by the form of longer recordings?
     looked_through: Any = None  # what was known when no loops were found in it
     calls: int = 0
+    branched: tuple[Segment, Any] | None = None  # where its path left those known, and how
 
     @cached_property
     def shown(self) -> list[Value]:
@@ -241,12 +242,8 @@ class Segment:
     @property
     def empty(self) -> bool:
         """Is it not known yet what happens here?"""
-        return (
-            self.guard is None
-            and self.leaf is None
-            and self.finding is None
-            and self.choices is None
-        )
+        ends = self.guard, self.leaf, self.finding, self.choices
+        return all(end is None for end in ends)
 
     def prepare_backward(self) -> None:
         """Plan the backward pass of every path below; raises what stands in the way of one."""
