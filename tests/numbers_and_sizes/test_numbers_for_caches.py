@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from functools import lru_cache
+
+import pytest
 
 import tracejit as tj
 
@@ -41,3 +44,26 @@ def test_other_numbers_go_on_varying() -> None:
         assert tj.equal(compiled(tj.ones(2), 0.5 + i), tj.full((2,), 8.0 + i))
     assert compiled.stats.recordings <= 3
     assert f(tj.ones(2), 1).tolist() == [2.5, 2.5]
+
+
+def sharing(asks):
+    """A function with a number that varies, and another that shares the cache with it, and may ask about it."""
+    _, factor, _ = functions()
+    other = (lambda: factor.cache_info()) if asks else (lambda: factor(1))
+    return tj.compile(lambda x, rate: x * rate + factor(3)), other
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_threads_of_the_program_matter_only_where_one_may_look_at_the_cache(asks) -> None:
+    compiled, other = sharing(asks)
+    over = threading.Event()
+    thread = threading.Thread(target=over.wait)
+    thread.start()
+    try:
+        for i in range(10):
+            assert tj.equal(compiled(tj.ones(2), 0.5 + i), tj.full((2,), 8.0 + i))
+    finally:
+        over.set()
+        thread.join()
+    assert other() is not None
+    assert (compiled.stats.recordings <= 3) is not asks

@@ -83,13 +83,13 @@ def log_odds(x: Array) -> Array:
 
 def _slope_of_entropy(g: Any, x: Any, y: Any) -> Any:
     spread = x * (1.0 - x)
-    return g * (x - y) / where(spread < 1e-12, 1e-12, spread)
+    return g * (x + y * -1.0) / where(spread < 1e-12, 1e-12, spread)
 
 
 @elementwise(
     "(y - 1) * maximum(log1p(-x), -100) - y * maximum(log(x), -100)",
     promotion=p.to_float,
-    grad={"x": _slope_of_entropy, "y": lambda g, x, y: g * (log1p(-x) - log(x))},
+    grad={"x": _slope_of_entropy, "y": lambda g, x, y: g * (log1p(x * -1.0) - log(x))},
     domain={"x": (0.05, 0.95), "y": (0.05, 0.95)},
 )
 def cross_entropy_of_two(x: Array, y: Array) -> Array:

@@ -50,6 +50,7 @@ SHARE = frozenset(
         "log_odds",
         "xlogy",
         "xlog1py",
+        "cross_entropy_of_two",
     ]
 )
 #: Scalar functions that take long on the host.

@@ -8,6 +8,7 @@ functions that keep a varying number one.
 from __future__ import annotations
 
 import builtins
+import gc
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -104,19 +105,36 @@ def leads_to_cache(check: Check) -> TypeGuard[Cell]:
 
 def cache_is_called(check: Cell, guard: StateGuard) -> bool:
     """Is such a variable only called, by all that may run meanwhile?"""
-    functions = [x for x in guard.reached.values() if isinstance(x, FunctionType)]
-    names = {
+    reached = [x for x in guard.reached.values() if isinstance(x, FunctionType)]
+    names = _names_of(check.holder, reached)
+    used = (name for code in guard.codes for name in bytecode.shared_not_only_called(code))
+    if not names or not names.isdisjoint(used):
+        return False
+    return not others_run() or (not others_compute() and _is_called_by_all(check.holder))
+
+
+def _names_of(cell: Any, functions: Sequence[FunctionType]) -> set[str]:
+    """What functions call a variable that they share."""
+    return {
         name
         for function in functions
-        for name, cell in zip(
+        for name, held in zip(
             function.__code__.co_freevars, function.__closure__ or (), strict=True
         )
-        if cell is check.holder
+        if held is cell
     }
-    known = names.isdisjoint(
-        name for code in guard.codes for name in bytecode.shared_not_only_called(code)
+
+
+def _is_called_by_all(cell: Any) -> bool:
+    """Is a variable only called by all functions that share it, whoever runs them?"""
+    closures = [x for x in gc.get_referrers(cell) if type(x) is tuple]
+    holders = (
+        [x for x in gc.get_referrers(*closures) if isinstance(x, FunctionType)] if closures else []
     )
-    return bool(names) and known and not others_run()
+    return all(
+        _names_of(cell, [x]).isdisjoint(bytecode.shared_not_only_called(x.__code__))
+        for x in holders
+    )
 
 
 def type_is_followed(codes: Sequence[CodeType], checks: Sequence[Check]) -> bool:
