@@ -11,7 +11,7 @@ import pytest
 
 import tracejit as tj
 from tracejit import config
-from tracejit.ops import library_threads, programs
+from tracejit.ops import contraction, library_threads, programs
 from tracejit.ops.contraction import matmul
 from tracejit.runtime.eager import programs as runner
 
@@ -23,6 +23,7 @@ def counted_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     for counts in ("_met", "_met_alike", "_served"):
         monkeypatch.setattr(runner, counts, {})
     monkeypatch.setattr(programs, "LEAST_PRODUCTS", 0)
+    monkeypatch.setattr(contraction, "SHARED", 0)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from ..errors import DtypeError, ShapeError
 from ..types import TensorType, Turned
 from . import shapes
 from .elementwise import cast
-from .library_threads import multiplied
+from .library_threads import SHARED, multiplied
 from .movement import permute, sum_to
 from .namespace import wide, xp
 from .programs import product_by_program
@@ -107,21 +107,20 @@ def matmul(x: Array, y: Array, *, dtype: DType | None = None) -> Array:
 
     Sums of half precision are float32, and rounded once; with ``dtype=float32`` they are not.
     """
-    served = product_by_program(matmul, (x, y), {"dtype": dtype}, _multiplications(x, y))
-    if served is not None:
-        return served
+    many = max(
+        x.size * y.shape[-1], y.size * x.shape[-2]
+    )  # one operand has all batches, or both have
+    if many >= SHARED:  # these lines run for every small product
+        served = product_by_program(matmul, (x, y), {"dtype": dtype}, many)
+        if served is not None:
+            return served
     if x.dtype.itemsize == 2 and x.dtype.kind not in "iu":
         product = multiplied(wide(x), wide(y))
         return product if dtype is not None else product.astype(x.dtype)
     n = xp(x, y)
     if n is np and x.dtype.kind in "iu" and (exact := _as_doubles(x, y)) is not None:
         return exact
-    return multiplied(x, y)
-
-
-def _multiplications(x: Array, y: Array) -> int:
-    """How many a product is, of which the one operand has all batches, or both have."""
-    return int(max(x.size * y.shape[-1], y.size * x.shape[-2]))
+    return multiplied(x, y) if many >= SHARED else n.matmul(x, y)
 
 
 def _as_doubles(x: Array, y: Array) -> Array | None:

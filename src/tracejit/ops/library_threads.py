@@ -22,7 +22,15 @@ from ..locks import renewed_lock
 from .namespace import xp
 from .table import Array
 
-__all__ = ["DECORATIONS", "Library", "OneThread", "multiplied", "one_thread", "small_on_one_thread"]
+__all__ = [
+    "DECORATIONS",
+    "SHARED",
+    "Library",
+    "OneThread",
+    "multiplied",
+    "one_thread",
+    "small_on_one_thread",
+]
 
 #: Of how many rows and columns matrices are that no library shares among threads, and the largest that it should not.
 TINY, SMALL = 32, 512
