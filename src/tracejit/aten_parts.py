@@ -34,6 +34,22 @@ def _gradients(function: Callable[..., Any], operands: Sequence[Any], g: Tensor)
     return [None if x is None else next(found) for x in given]
 
 
+def _of(function: Callable[..., Any], *operands: int) -> Callable[..., Any]:
+    """``(g, *arguments)`` to the gradient of ``function(*arguments)`` for one operand, or to those for several."""
+
+    def backward(g: Tensor, *args: Any, **options: Any) -> Any:
+        def run(*given: Any) -> Any:
+            filled = list(args)
+            for place, x in zip(operands, given, strict=True):
+                filled[place] = x
+            return function(*filled, **options)
+
+        found = _gradients(run, [args[place] for place in operands], g)
+        return found[0] if len(operands) == 1 else tuple(found)
+
+    return backward
+
+
 def _backward(function: Callable[..., Any]) -> Callable[..., Any]:
     """``(g, x, *options)`` to the gradient of ``function(x, *options)``."""
 

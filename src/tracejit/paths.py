@@ -25,7 +25,7 @@ from . import (
     scripting,
     utils,
 )
-from .aten import Aten
+from .aten import ATEN
 from .autograd.function import FunctionNode
 from .autograd.handle import RemovableHandle
 from .cuda import seeds
@@ -100,7 +100,7 @@ def _make_all() -> None:
     }
     make_module("utils.data.dataloader", utils.data, **walks)
     make_module("utils.data._utils.pin_memory", pin_memory=pinned_batch)
-    sys.modules["tracejit.ops"].aten = Aten("tracejit.ops.aten", Aten.__doc__)  # type: ignore[attr-defined]
+    sys.modules["tracejit.ops"].aten = ATEN  # type: ignore[attr-defined]
     make_module("nn.utils.stateless", functional_call=functional_call)
     make_module("_utils", flat_buffers)
     make_module("return_types", return_types)

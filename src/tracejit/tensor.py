@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import ops
+from .answering import ANSWERS
 from .modes import MODES
 from .ops.table import METHODS
 from .tensor_autograd import AutogradMethods
@@ -59,7 +60,38 @@ class Tensor(
         made._share(data)
         if require_grad:
             made.requires_grad_()
-        return made
+        return _watched(made)
+
+    @staticmethod
+    def _make_wrapper_subclass(
+        cls: Any,
+        size: Any,
+        strides: Any = None,
+        storage_offset: Any = None,
+        memory_format: Any = None,
+        dtype: Any = None,
+        layout: Any = None,
+        device: Any = None,
+        pin_memory: bool = False,
+        requires_grad: bool = False,
+        **_: Any,
+    ) -> Any:
+        """A tensor of a class that answers for operators: without elements of its own, but a type and a device."""
+        return ANSWERS.made_of(cls, size, strides, dtype, device, requires_grad)
+
+    def as_subclass(self, cls: Any) -> Any:
+        """The same memory and history as a tensor of a class.
+
+        >>> import tracejit as tj
+        >>> type(tj.ones(1).as_subclass(tj.nn.Buffer)).__name__
+        'Buffer'
+        """
+        return ANSWERS.as_class(self, cls)
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """What tensors of a class do with a function that one of them is given to: results are of the class."""
+        return ANSWERS.default(cls, func, types, args, kwargs)
 
     def _share(self, data: Tensor) -> None:
         """Show the memory of ``data``, without its history."""
@@ -107,6 +139,13 @@ class Tensor(
 
 
 _new = object.__new__
+
+
+def _watched(made: Any) -> Any:
+    """A tensor of a class of its own, for which functions look from now on."""
+    if type(made).__module__.partition(".")[0] == "tracejit":
+        return made
+    return ANSWERS.watch(made)
 
 
 def install_methods() -> None:

@@ -118,6 +118,9 @@ class TensorCore(ops.OperatorMixin):
     _turned = 0  # how many of them there were when a view of it was made
     _piece: str | None = None  # which of several views, made by one function, this is or shows
     _untracked_view = False  # made under no_grad from a tensor that requires grad
+    _shown_at: Any = (
+        None  # where one without elements says that it lies, whose class answers for operators
+    )
     _unplaced = False  # library code made it out of nothing: it goes where it is needed
     _run_time_type: Any = None  # the type with the sizes that are symbols in the recording going on
     _replaced = 0  # what REPLACED counted when it last got other memory
@@ -175,7 +178,16 @@ class TensorCore(ops.OperatorMixin):
             other._inference = True
         if self._run_time_type is not None:
             other._run_time_type = self._run_time_type
+        if self._shown_at is not None:
+            self._lend_class(other)
         return other
+
+    def _lend_class(self, other: Any) -> None:
+        """Make another tensor one of this class, with what a program attached to this one."""
+        other.__class__ = type(self)
+        own = {k: v for k, v in vars(self).items() if k[0] != "_" or not hasattr(TensorCore, k)}
+        own["_shown_at"] = self._shown_at
+        other.__dict__.update(own)
 
     def _become_view(self, source: Any, op: Op, attributes: dict[str, Any]) -> None:
         """Note that this tensor shows ``source`` through ``op``."""

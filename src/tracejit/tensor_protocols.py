@@ -13,6 +13,7 @@ from .cuda.arrays import fetched, is_on_device, placed, told
 from .device import CPU, device, device_at
 from .errors import ArgumentError, ArgumentValueError, AutogradError
 from .lengths import compared_length
+from .meta import META
 from .mirrored import Mirrored
 from .modes import MODES
 from .ops.table import FUNCTIONS
@@ -352,6 +353,9 @@ class ProtocolMethods(TensorCore):
     def device(self) -> device:
         """Where the storage lives."""
         index = self._device_index()
+        if index == META and self._shown_at is not None:
+            shown: device = self._shown_at
+            return shown
         return CPU if index == -1 else device_at(index)
 
 
