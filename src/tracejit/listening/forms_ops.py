@@ -128,14 +128,15 @@ def _squeeze(x: Any, *, dims: Any) -> Any:
 
 @_op("slice")
 def _slice(x: Any, *, starts: Any, counts: Any, steps: Any) -> Any:
+    shown = None
     for d, (start, count, step) in enumerate(zip(starts, counts, steps, strict=True)):
         if count == x.shape[d] and step == 1:
             continue
         if step < 1:
             return None
         end = start + (count - 1) * step + 1 if count else start
-        x = A.slice(x, d, start, end, step)
-    return A.alias(x)
+        shown = A.slice(x if shown is None else shown, d, start, end, step)
+    return A.alias(x) if shown is None else shown
 
 
 @_op("sum")

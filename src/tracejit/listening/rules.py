@@ -96,6 +96,8 @@ rules("div.Scalar", self=lambda g, other: A.div.Scalar(g, other))
 def _power(g: Any, self: Any, exponent: Any) -> Any:
     if exponent == 0:
         return A.zeros_like(self)
+    if not isinstance(exponent, complex):
+        exponent = float(exponent)
     return A.mul(g, _conj(A.mul.Scalar(A.pow(self, exponent - 1), exponent)))
 
 
