@@ -100,6 +100,7 @@ LAYERS: dict[str, int] = {
         ("masked", "paths", "quasirandom", "signal", "sparse", "foreach", "_dynamo", "_inductor"), 5
     ),
     **dict.fromkeys(("_C", "collected", "control_flow", "listening", "overrides", "scans"), 5),
+    "operator_tags": 5,
     **dict.fromkeys(("library", "operators", "schemas", "storage", "_tensor_str", "__config__"), 5),
     "": 6,
     # These use the package as its users do, by its public names.

@@ -22,6 +22,7 @@ from .memory_formats import memory_format
 from .modes import MODES
 from .nn import functional
 from .nn.tree import _wanted
+from .operator_tags import DispatchKey, DispatchKeySet, ExcludeDispatchKeyGuard, Tag
 from .ops.mixin import Size
 from .random import Generator, default_generator
 from .scripting import is_tracing as _is_tracing
@@ -29,8 +30,12 @@ from .settings import get_num_threads, set_flush_denormal
 from .tensor import Tensor as TensorBase
 
 __all__ = [
+    "DispatchKey",
+    "DispatchKeySet",
+    "ExcludeDispatchKeyGuard",
     "Generator",
     "Size",
+    "Tag",
     "TensorBase",
     "_LinAlgError",
     "_TensorBase",
@@ -47,6 +52,7 @@ __all__ = [
 _TensorBase = TensorBase
 
 _disabled_torch_function_impl = disabled
+_ExcludeDispatchKeyGuard = ExcludeDispatchKeyGuard
 
 
 class DisableTorchFunctionSubclass:

@@ -150,10 +150,11 @@ def make_fx(
 ) -> Callable[..., GraphModule]:
     """A function of the arguments of ``f`` that runs it, and gives the graph of the operators that were called.
 
-    What ``f`` does with tensors is in the graph, gradients too, for sizes, numbers and branches as they were in that run.
-    Tensors from outside are attributes of the result. ``decomposition_table`` has functions for operators that are to be
-    written down as what these call. Raises ``NotImplementedError`` for ``tracing_mode="symbolic"`` and ``pre_dispatch``:
-    sizes of a graph are numbers, and functions are operators in it; ``tj.compile`` serves other sizes.
+    What ``f`` does with tensors is in the graph, gradients too, for sizes, numbers and branches as they were in that
+    run. Tensors from outside are attributes of the result. ``decomposition_table`` has functions for operators that
+    are to be written down as what these call. Raises ``NotImplementedError`` for ``tracing_mode="symbolic"`` and
+    ``pre_dispatch``: sizes of a graph are numbers, and functions are operators in it; ``tj.compile`` serves other
+    sizes.
 
     >>> import tracejit as tj
     >>> graph = make_fx(lambda x: tj.nn.functional.relu(x) + 1)(tj.ones(2))
