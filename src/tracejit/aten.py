@@ -56,6 +56,8 @@ class Overload:
         """Does it show what it is given?"""
         from .listening.schema import is_view
 
+        if self.namespace != "aten":
+            return bool(getattr(self._function, "is_view", False))
         return is_view(self._opname)
 
     def name(self) -> str:
@@ -193,6 +195,11 @@ def _at(x: Tensor, indices: Any) -> Tensor:
     return found
 
 
+def _windows(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    found: Tensor = x.unfold(dimension, size, step)
+    return found
+
+
 def _missing(*args: Any, **kwargs: Any) -> NoReturn:
     raise NotImplementedError("there is no such operator: libraries only name it")
 
@@ -206,6 +213,7 @@ _OTHERS: dict[str, Callable[..., Any]] = {
     "slice": _sliced,
     "index": _at,
     "_pin_memory": Tensor.pin_memory,
+    "unfold": _windows,
     "_sparse_mm_reduce_impl": _missing,
     "_sparse_addmm": _missing,
 }

@@ -124,6 +124,11 @@ def _resized(mode: str, rank: int) -> Callable[..., Any]:
             options["align_corners"] = rest.pop(0)
         if rest and isinstance(rest[0], (list, tuple)):
             scales = rest[0]
+        given = [x for x in rest if isinstance(x, float)]
+        if len(given) == rank and [
+            int(n * x) for n, x in zip(x.shape[2:], given, strict=True)
+        ] == list(output_size or ()):
+            scales, output_size = given, None
         if output_size is None:
             return F.interpolate(x, scale_factor=list(scales or [1] * rank), mode=mode, **options)
         return F.interpolate(x, list(output_size), mode=mode, **options)

@@ -189,3 +189,48 @@ def test_operators_tell_what_they_are() -> None:
         assert str(ours.overloadpacket) == str(theirs.overloadpacket)
         names = [x.name for x in theirs._schema.arguments]
         assert [x.name for x in ours._schema.arguments] == names
+
+
+UNUSUAL = [
+    "v @ m",
+    "F.linear(v, m.t(), v5)",
+    "T.msort(a)",
+    "T.cat([T.zeros(0, requires_grad=True), v])",
+    "a.norm(float('inf'), 1)",
+    "a.norm(0)",
+    "a.norm(3, 0)",
+    "F.softmin(a, 0, dtype=T.float64)",
+    "a.unfold(1, 2, 1)",
+    "F.conv3d(vol, w3, padding='same')",
+    "T.native_layer_norm(a, (4,), v, v, 0.5)[0]",
+    "T.native_group_norm(seq, None, None, 2, 3, 8, 3, 0.5)[2]",
+    "F.interpolate(seq, scale_factor=0.7, mode='nearest')",
+    "v.sum().mean(0)",
+    "a.clone().t_().mul_(2)",
+    "a.clone().squeeze_().exp_()",
+    "a.clone().unsqueeze_(0).add_(b)",
+    "T.stft(T.ones(64) * a.sum(), 16, return_complex=True).abs()",
+    "a.var(unbiased=False)",
+    "a.renorm(2, 0, 0.5)",
+    "a.cumprod(1).logcumsumexp(0)",
+]
+
+
+@pytest.mark.parametrize("expression", UNUSUAL)
+def test_unusual_calls_give_the_same_with_a_listener(expression: str) -> None:
+    results = []
+    for mode in (None, Notes()):
+        names = shared.values(tj)
+        if mode is not None:
+            mode.__enter__()
+        try:
+            y = eval(expression, names)
+            (y * y).sum().backward()
+        finally:
+            if mode is not None:
+                mode.__exit__(None, None, None)
+        leaves = [x for x in names.values() if isinstance(x, tj.Tensor) and x.grad is not None]
+        results.append([y.tolist(), *[x.grad.tolist() for x in leaves]])
+    assert len(results[0]) == len(results[1])
+    for x, z in zip(*results, strict=True):
+        np.testing.assert_allclose(np.array(z), np.array(x), rtol=1e-4, atol=1e-5)

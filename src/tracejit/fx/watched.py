@@ -13,6 +13,7 @@ from ..listening.modes import tell
 from ..listening.quiet import quietly
 from ..listening.stack import LISTENERS
 from ..listening.wrappers import answers, leaves
+from ..ops.functions.native_forms import NATIVE_FORMS
 from ..ops.op import Op
 from ..tensor import Tensor
 from .spelling import OPERATORS, Published, known, published
@@ -196,6 +197,7 @@ def heard(key: Any, own: FunctionType, args: tuple[Any, ...], kwargs: dict[str, 
         return calls.called(target, own, args[1:], kwargs)
     if isinstance(known_as, Published):
         layers = known_as.text.startswith("tracejit.nn.functional.")
+        layers = layers or known_as.name not in NATIVE_FORMS
         if key is None:  # an op that refuses numbers
             return calls.perform(known_as.name, layers, partial(own, target), args[1:], kwargs)
         return calls.perform(known_as.name, layers, own, args, kwargs)

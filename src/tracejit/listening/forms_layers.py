@@ -8,6 +8,8 @@ from typing import Any
 from ..aten import ATEN as A
 from .forms import AS_WRITTEN, form, reshape
 from .forms_arithmetic import matmul
+from .forms_reductions import usual_order
+from .history import natively
 from .quiet import quietly
 
 __all__: list[str] = []
@@ -31,7 +33,7 @@ def _linear(input: Any, weight: Any, bias: Any = None) -> Any:
 
 def _softened(name: str) -> Any:
     def soften(
-        input: Any, dim: Any = None, _stacklevel: int = 3, dtype: Any = None, **more: Any
+        input: Any, dim: Any = None, dtype: Any = None, *, _stacklevel: int = 3, **more: Any
     ) -> Any:
         if dim is None or more or not isinstance(dim, int):
             return AS_WRITTEN
@@ -60,7 +62,7 @@ form("log_softmax")(_softened_at("_log_softmax"))
 
 
 @form("F.softmin")
-def _softmin(input: Any, dim: Any = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+def _softmin(input: Any, dim: Any = None, dtype: Any = None, *, _stacklevel: int = 3) -> Any:
     if dim is None or dtype is not None:
         return AS_WRITTEN
     return A._softmax(A.neg(input), dim, False)
@@ -229,7 +231,7 @@ def _instance_norm(
 def _normalize(
     input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Any = None
 ) -> Any:
-    if out is not None or not input.dtype.is_floating_point:
+    if out is not None or not input.dtype.is_floating_point or not usual_order(p):
         return AS_WRITTEN
     length = A.clamp_min(A.linalg_vector_norm(input, p, [dim], True), eps)
     return A.div(input, A.expand(length, list(input.shape)))
@@ -249,6 +251,18 @@ def _rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: Any = 
     out = A.mul(input, scale)
     return out if weight is None else A.mul(out, weight)
 
+
+def _norm_itself(name: str) -> None:
+    """All results of such a function may have gradients where a program calls it."""
+
+    def run(*args: Any) -> Any:
+        return natively(getattr(A, name).default, args, {})
+
+    form(name)(run)
+
+
+for _name in ("native_layer_norm", "native_group_norm", "native_batch_norm"):
+    _norm_itself(_name)
 
 # --- losses ---------------------------------------------------------------------------------------
 

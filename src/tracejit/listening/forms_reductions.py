@@ -9,7 +9,7 @@ from ..tensor import Tensor
 from .forms import AS_SPELLED, AS_WRITTEN, form
 from .quiet import quietly
 
-__all__ = ["row_of"]
+__all__ = ["row_of", "usual_order"]
 
 
 def row_of(dim: Any) -> list[int] | None:
@@ -26,6 +26,15 @@ def row_of(dim: Any) -> list[int] | None:
 @form("sum", "mean")
 def _sum(input: Any, dim: Any = None, *rest: Any, **options: Any) -> Any:
     return AS_SPELLED
+
+
+def usual_order(order: Any) -> bool:
+    """Is it the order of a norm whose gradient is a quotient of powers?
+
+    >>> usual_order(2), usual_order(float("inf"))
+    (True, False)
+    """
+    return isinstance(order, (int, float)) and 0 < order < float("inf")
 
 
 def _spread(name: str) -> Any:
@@ -102,6 +111,8 @@ def _norm(
     if not input.dtype.is_floating_point:
         return AS_WRITTEN
     order = 2 if p in ("fro", None) else p
+    if not usual_order(order):
+        return AS_WRITTEN
     return A.linalg_vector_norm(input, order, row_of(dim), keepdim)
 
 
@@ -109,6 +120,8 @@ def _norm(
 def _vector_norm(
     x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Any:
+    if not usual_order(ord):
+        return AS_WRITTEN
     return A.linalg_vector_norm(x, ord, row_of(dim), keepdim, dtype=dtype)
 
 
@@ -128,7 +141,12 @@ def _argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool =
     return A.sort(input, dim, descending)[1]
 
 
-@form("sort", "msort")
+@form("msort")
+def _msort(input: Any) -> Any:
+    return A.sort(input, 0)[0]
+
+
+@form("sort")
 def _sort(input: Any, dim: int = -1, descending: bool = False, stable: Any = None) -> Any:
     if stable is None:
         return _named("sort", A.sort(input, dim, descending))

@@ -15,11 +15,21 @@ from ..autograd.saved import SavedTensor
 from ..errors import AutogradError
 from ..modes import MODES
 from ..tensor import Tensor
+from .schema import is_view
 from .signatures import forms_of
 from .stack import LISTENERS
 from .wrappers import leaves, wrappers_in
 
-__all__ = ["RULES", "OperatorNode", "Rule", "differentiable", "differentiated", "parts_of", "send"]
+__all__ = [
+    "RULES",
+    "OperatorNode",
+    "Rule",
+    "differentiable",
+    "differentiated",
+    "natively",
+    "parts_of",
+    "send",
+]
 
 #: Gives the gradient of one operand; parameters are ``g``, operands and options by name, and ``result``.
 Rule = Callable[..., Any]
@@ -45,7 +55,7 @@ def differentiated(op: Any, args: Any, kwargs: Any) -> Any:
     known = {} if rules is None else _known(op, args, kwargs)
     edges, places = ([], []) if rules is None else _edges(rules, known)
     if rules is None or own or op.is_view:
-        result = _natively(op, args, kwargs)
+        result = natively(op, args, kwargs)
         if rules is None:
             return result
     else:
@@ -78,11 +88,14 @@ def _tracked(args: Any, kwargs: Any) -> bool:
 
 def _rules_of(op: Any, own: bool) -> dict[str, Rule] | None:
     """The rules of an operator; of one that writes to its first operand, where they need not know what that was."""
+    if op.namespace != "aten":
+        return None
     name = op._opname.removesuffix("_") if own else op._opname
     rules = RULES.get(f"{name}.{op._overloadname}")
     if rules is None or not own:
         return rules
-    return None if any("self" in _needs(rule) for rule in rules.values()) else rules
+    needed = {need for rule in rules.values() for need in _needs(rule)}
+    return None if is_view(name) or any(need.startswith("self") for need in needed) else rules
 
 
 def _covers(op: Any, rules: dict[str, Rule], args: Any, kwargs: Any) -> bool:
@@ -98,8 +111,13 @@ def _needs(rule: Rule) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount]
 
 
-def _natively(op: Any, args: Any, kwargs: Any) -> Any:
-    """The result with the history that it always has; computed again in backward where a listener made another one."""
+def natively(op: Any, args: Any, kwargs: Any) -> Any:
+    """The result with the history that it always has; computed again in backward where a listener made another one.
+
+    >>> import tracejit as tj
+    >>> natively(tj.ops.aten.sinc.default, (tj.zeros(1),), {})
+    tensor([1.])
+    """
     # Whoever computes a part again counts what is kept: it must be the same when a listener hands out what it had.
     counted = bool(MODES.saved_hooks) and not op.is_view and not op._opname.endswith("_")
     before = LISTENERS.natively, LISTENERS.made

@@ -23,7 +23,7 @@ def _spread(g: Any, shape: Any, dim: Any, keepdim: bool) -> Any:
 
 
 def _count(shape: Any, dim: Any) -> int:
-    return math.prod(shape[d] for d in (dim or range(len(shape))))
+    return math.prod(shape[d] for d in (dim or range(len(shape)))) if shape else 1
 
 
 def _cast(g: Any, kind: Any) -> Any:
@@ -232,6 +232,9 @@ rules("unbind.int", self=_unbind)
 def _cat(g: Any, tensors: Any, dim: int) -> Any:
     found, start = [], 0
     for x in tensors:
+        if len(x.shape) == 1 < len(g.shape):  # nothing, of which the shape did not count
+            found.append(A.zeros([0], dtype=g.dtype))
+            continue
         n = x.shape[positive(dim, len(x.shape))] if len(x.shape) else 0
         part = (
             A.slice(g, positive(dim, len(g.shape)), start, start + n) if x.requires_grad else None
