@@ -135,3 +135,19 @@ def _setitem(self: Any, key: Any, value: Any) -> Any:
             value = A.squeeze(value, 0)
         A.copy_(x, value)
     return None
+
+
+@form("F.embedding")
+def _embedding(
+    input: Any,
+    weight: Any,
+    padding_idx: Any = None,
+    max_norm: Any = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Any:
+    if max_norm is not None or input.dtype.is_floating_point:
+        return AS_WRITTEN
+    row = -1 if padding_idx is None else padding_idx + (weight.shape[0] if padding_idx < 0 else 0)
+    return A.embedding(weight, input, row, scale_grad_by_freq, sparse)

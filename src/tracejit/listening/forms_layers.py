@@ -386,19 +386,3 @@ def _bce_with_logits(
         return AS_WRITTEN
     kind = _REDUCTIONS[reduction]
     return A.binary_cross_entropy_with_logits(input, target, weight, pos_weight, kind)
-
-
-@form("F.embedding")
-def _embedding(
-    input: Any,
-    weight: Any,
-    padding_idx: Any = None,
-    max_norm: Any = None,
-    norm_type: float = 2.0,
-    scale_grad_by_freq: bool = False,
-    sparse: bool = False,
-) -> Any:
-    if max_norm is not None or input.dtype.is_floating_point:
-        return AS_WRITTEN
-    row = -1 if padding_idx is None else padding_idx + (weight.shape[0] if padding_idx < 0 else 0)
-    return A.embedding(weight, input, row, scale_grad_by_freq, sparse)
