@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["ANSWERS", "Answers"]
+__all__ = ["ANSWERS", "Answers", "watched"]
 
 
 def _unloaded(*_: Any) -> Any:
@@ -25,3 +25,14 @@ class Answers:
 
 
 ANSWERS = Answers()
+
+
+def watched(made: Any) -> Any:
+    """A new tensor, for which functions look from now on if it is of a program's own class.
+
+    >>> watched(3)
+    3
+    """
+    if type(made).__module__.partition(".")[0] == "tracejit":
+        return made
+    return ANSWERS.watch(made)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Callable
-from contextlib import ExitStack
 from typing import Any
 
 from ..listening.stack import LISTENERS
@@ -13,7 +12,7 @@ from ..nn.module import Module
 from ..nn.parameter import Parameter
 from ..tensor import Tensor
 from ..utils import trees as pytree
-from ..utils._python_dispatch import TorchDispatchMode, _pop_mode_temporarily
+from ..utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from .graph import Graph
 from .graph_module import GraphModule
 from .node import Node
@@ -130,14 +129,6 @@ def _taken(
     return own, pytree.tree_structure(tuple(args))
 
 
-def _isolated() -> Any:
-    """Inside, modes further out are told of nothing."""
-    stack = ExitStack()
-    while LISTENERS.dispatch:
-        stack.enter_context(_pop_mode_temporarily())
-    return stack
-
-
 def make_fx(
     f: Callable[..., Any],
     decomposition_table: dict[Any, Callable[..., Any]] | None = None,
@@ -146,15 +137,20 @@ def make_fx(
     *,
     pre_dispatch: bool = False,
     record_module_stack: bool = False,
-    **options: Any,
+    _allow_fake_constant: bool = False,
+    _error_on_data_dependent_ops: bool = True,
+    record_stack_traces: bool = False,
+    proxy_module_inputs: bool = False,
+    _disable_torch_fn_metadata_mode: bool = False,
 ) -> Callable[..., GraphModule]:
     """A function of the arguments of ``f`` that runs it, and gives the graph of the operators that were called.
 
     What ``f`` does with tensors is in the graph, gradients too, for sizes, numbers and branches as they were in that
     run. Tensors from outside are attributes of the result. ``decomposition_table`` has functions for operators that
-    are to be written down as what these call. Raises ``NotImplementedError`` for ``tracing_mode="symbolic"`` and
-    ``pre_dispatch``: sizes of a graph are numbers, and functions are operators in it; ``tj.compile`` serves other
-    sizes.
+    are to be written down as what these call. ``tracing_mode="fake"`` runs ``f`` with the values, too; options of
+    what nodes tell of lines and modules, which they do not, change nothing. Raises ``NotImplementedError`` for
+    ``tracing_mode="symbolic"`` and ``pre_dispatch``, since sizes of a graph are numbers and functions are operators
+    in it (``tj.compile`` serves other sizes), and for ``proxy_module_inputs``.
 
     >>> import tracejit as tj
     >>> graph = make_fx(lambda x: tj.nn.functional.relu(x) + 1)(tj.ones(2))
@@ -169,13 +165,16 @@ def make_fx(
     if tracing_mode == "symbolic" or pre_dispatch:
         what = "pre_dispatch=True" if pre_dispatch else 'tracing_mode="symbolic"'
         raise NotImplementedError(f"make_fx: {what} is not there; sizes in graphs are numbers")
-    del _allow_non_fake_inputs, record_module_stack, options
+    if proxy_module_inputs:
+        raise NotImplementedError("make_fx: modules among arguments are not written down")
+    del _allow_non_fake_inputs, _allow_fake_constant, _error_on_data_dependent_ops
+    del record_module_stack, record_stack_traces, _disable_torch_fn_metadata_mode
 
     def traced(*args: Any) -> GraphModule:
         root = Module()
         mode = ProxyTorchDispatchMode(root, decomposition_table or {})
         own, spec = _taken(mode, _names(f, len(args)), args)
-        with _isolated(), mode:
+        with _disable_current_modes(), mode:
             out = f(*args)
         leaves, form = pytree.tree_flatten(out)
         nodes = [mode.node_of(x) for x in leaves]

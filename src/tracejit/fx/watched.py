@@ -198,10 +198,11 @@ def heard(key: Any, own: FunctionType, args: tuple[Any, ...], kwargs: dict[str, 
     if isinstance(known_as, Published):
         layers = known_as.text.startswith("tracejit.nn.functional.")
         layers = layers or known_as.name not in NATIVE_FORMS
+        space = "F." if layers else ""
         if key is None:  # an op that refuses numbers
-            return calls.perform(known_as.name, layers, partial(own, target), args[1:], kwargs)
-        return calls.perform(known_as.name, layers, own, args, kwargs)
-    return calls.perform(key.name, False, own, args, kwargs)
+            return calls.perform(known_as.name, space, partial(own, target), args[1:], kwargs)
+        return calls.perform(known_as.name, space, own, args, kwargs)
+    return calls.perform(key.name, "Tensor.", own, args, kwargs)
 
 
 def asked(key: Any, takers: list[Any], args: Any, kwargs: Any) -> Any:

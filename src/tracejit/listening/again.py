@@ -10,7 +10,7 @@ from ..autograd.saved import SavedTensor
 from ..errors import AutogradError
 from ..modes import MODES
 from ..tensor import Tensor
-from .history import differentiable, parts_of
+from .history import differentiable, parts_of, row_like
 from .stack import LISTENERS
 from .wrappers import wrappers_in
 
@@ -88,7 +88,7 @@ def _replaced(value: Any, next_one: Callable[[], Any]) -> Any:
     if isinstance(value, _Place):
         return next_one()
     if isinstance(value, (tuple, list)):
-        return type(value)([_replaced(x, next_one) for x in value])
+        return row_like(value, [_replaced(x, next_one) for x in value])
     if isinstance(value, dict):
         return {name: _replaced(x, next_one) for name, x in value.items()}
     return value
@@ -113,7 +113,7 @@ def again(op: Any, args: Any, kwargs: Any, result: Any) -> Any:
             tensors.append(value)
             return _Place()
         if isinstance(value, (tuple, list)):
-            return type(value)([without(x) for x in value])
+            return row_like(value, [without(x) for x in value])
         return value
 
     args, kwargs = tuple(map(without, args)), {name: without(x) for name, x in kwargs.items()}
@@ -122,4 +122,4 @@ def again(op: Any, args: Any, kwargs: Any, result: Any) -> Any:
     for number, x in enumerate(parts):
         if differentiable(x):
             x._requires_grad, x._grad_fn, x._output_nr = True, node, number
-    return type(result)(parts) if isinstance(result, (tuple, list)) else parts[0]
+    return row_like(result, parts) if isinstance(result, (tuple, list)) else parts[0]

@@ -59,13 +59,15 @@ def _fits(function: Callable[..., Any], args: Any, kwargs: Any) -> bool:
     return True
 
 
-def perform(name: str, layers: bool, own: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+def perform(name: str, space: str, own: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """A call of a public function: the operators that it is, or what it calls in turn.
 
-    >>> perform("no_such_name", False, max, (1, 2), {})
+    ``space`` is "F." for functions of layers and "Tensor." for methods, which may differ from those beside them.
+
+    >>> perform("no_such_name", "", max, (1, 2), {})
     2
     """
-    found = FORMS.get(f"F.{name}") if layers else None
+    found = FORMS.get(f"{space}{name}") if space else None
     name = ALIASES.get(name, name)
     found = found or FORMS.get(name)
     if found is not None and _fits(found, args, kwargs):

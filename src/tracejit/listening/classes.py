@@ -67,8 +67,8 @@ def any_about() -> bool:
     return bool(_about)
 
 
-#: Those that are about.
-_about: set[weakref.ref[Any]] = set()
+#: Those that are about, by the references' identities: classes have their own ideas of what is equal.
+_about: dict[int, weakref.ref[Any]] = {}
 
 
 def watch(x: Any) -> Any:
@@ -82,10 +82,11 @@ def watch(x: Any) -> Any:
     interception = door()
 
     def gone(reference: Any) -> None:
-        _about.discard(reference)
+        _about.pop(id(reference), None)
         interception.unlisten()
 
-    _about.add(weakref.ref(x, gone))
+    reference = weakref.ref(x, gone)
+    _about[id(reference)] = reference
     interception.listen()
     return x
 
@@ -120,14 +121,11 @@ def default(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None)
     if not all(issubclass(cls, kind) for kind in types):
         return NotImplemented
     found = disabled(func, types, args, kwargs)
-    if cls is Tensor or getattr(func, "__name__", "") in _PLAIN:
+    if cls is Tensor:
         return found
-    given = {id(x) for x in (*args, *(kwargs or {}).values())}
-    return _converted(found, cls, given)
+    from .wrappers import leaves
 
-
-#: Functions whose results are plain tensors.
-_PLAIN = frozenset(("grad", "tensor_split_", "numpy", "tolist", "item"))
+    return _converted(found, cls, {id(x) for x in leaves(args, kwargs or {})})
 
 
 def _converted(found: Any, cls: type, given: set[int]) -> Any:
@@ -168,4 +166,11 @@ def ask(function: Any, takers: list[Any], args: Any, kwargs: Any) -> Any:
     )
 
 
+def _made_of(*args: Any) -> Any:
+    from .wrappers import made_of  # which programs seldom need
+
+    return made_of(*args)
+
+
 ANSWERS.watch, ANSWERS.as_class, ANSWERS.default = watch, as_class, default
+ANSWERS.made_of = _made_of

@@ -20,7 +20,7 @@ __all__ = ["ALIASES", "AS_SPELLED", "AS_WRITTEN", "FORMS", "form", "inferred", "
 Form = Callable[..., Any]
 AS_SPELLED = object()
 AS_WRITTEN = object()
-#: By the names of functions; those of ``nn.functional`` beside which there are others begin with ``F.``.
+#: By the names of functions; ``F.`` is before those of ``nn.functional`` and ``Tensor.`` before methods that differ.
 FORMS: dict[str, Form] = {}
 
 #: Functions by the names of what they are others for.
@@ -28,14 +28,9 @@ _OTHER_NAMES = """
 subtract=sub multiply=mul divide=div true_divide=div negative=neg absolute=abs clip=clamp greater=gt
 greater_equal=ge less=lt less_equal=le not_equal=ne arccos=acos arccosh=acosh arcsin=asin arcsinh=asinh
 arctan=atan arctanh=atanh arctan2=atan2 fix=trunc swapaxes=transpose swapdims=transpose moveaxis=movedim
-concat=cat concatenate=cat row_stack=vstack ger=outer special_expit=sigmoid special_erf=erf
-special_erfc=erfc special_erfinv=erfinv special_exp2=exp2 special_expm1=expm1 special_log1p=log1p
-special_digamma=digamma special_psi=digamma special_gammaln=lgamma special_logsumexp=logsumexp
-special_xlogy=xlogy special_round=round special_softmax=softmax special_log_softmax=log_softmax
-special_i0=i0 special_sinc=sinc linalg_matmul=matmul linalg_diagonal=diagonal subtract_=sub_
-multiply_=mul_ divide_=div_ true_divide_=div_ negative_=neg_ absolute_=abs_ clip_=clamp_ fix_=trunc_
-masked_fill_scalar=masked_fill relu_=relu_ __add__=add __iadd__=add_ __floordiv__=floor_divide
-__ifloordiv__=floor_divide_ __invert__=bitwise_not
+ger=outer linalg_diagonal=diagonal subtract_=sub_ multiply_=mul_ divide_=div_ true_divide_=div_
+negative_=neg_ absolute_=abs_ clip_=clamp_ fix_=trunc_ __floordiv__=floor_divide __ifloordiv__=floor_divide_
+__invert__=bitwise_not
 """
 ALIASES = dict(pair.split("=") for pair in _OTHER_NAMES.split())
 
@@ -175,7 +170,7 @@ def _contiguous(input: Any, memory_format: Any = None) -> Any:
     return A.clone(input, memory_format=memory_format)
 
 
-@form("expand_as", "broadcast_to", "broadcast_to_method")
+@form("expand_as", "broadcast_to")
 def _expanded(input: Any, other: Any, *rest: int) -> Any:
     shape = other.shape if isinstance(other, Tensor) else _row((other, *rest))
     return A.expand(input, list(shape))
@@ -207,7 +202,7 @@ def _chunk(input: Any, chunks: int, dim: int = 0) -> Any:
     return tuple(A.split(input, -(-extent // chunks), dim))
 
 
-@form("split", "split_method")
+@form("split")
 def _split(input: Any, split_size: Any = None, dim: int = 0, **other: Any) -> Any:
     size = other.get("split_size_or_sections", split_size)
     if isinstance(size, int):

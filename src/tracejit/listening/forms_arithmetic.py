@@ -35,7 +35,7 @@ def _div(input: Any, other: Any, *, rounding_mode: Any = None) -> Any:
     return A.mul(A.reciprocal(other), input)
 
 
-@form("__rdiv__", "__rtruediv__")
+@form("__rdiv__")
 def _rdiv(self: Any, other: Any) -> Any:
     return A.mul(A.reciprocal(self), other) if not isinstance(other, Tensor) else AS_WRITTEN
 
@@ -60,7 +60,7 @@ def _isfinite(input: Any) -> Any:
     return A.mul(A.eq(input, input), inside)
 
 
-@form("matmul", "__matmul__", "linalg_matmul")
+@form("matmul")
 def matmul(input: Any, other: Any) -> Any:
     """The products that it is made of.
 

@@ -116,7 +116,7 @@ def _threshold(input: Any, threshold: Any, value: Any, inplace: bool = False) ->
     return (A.threshold_ if inplace else A.threshold)(input, threshold, value)
 
 
-@form("logsigmoid", "F.logsigmoid", "log_sigmoid")
+@form("log_sigmoid")
 def _logsigmoid(input: Any) -> Any:
     return A.log_sigmoid_forward(input)[0]
 

@@ -174,7 +174,7 @@ def _as_tensor(x: Any, like: Any) -> Any:
     return A.scalar_tensor(x, dtype=kind, device=like.device)
 
 
-@form("where_method")
+@form("Tensor.where")
 def _where_method(self: Any, condition: Any, other: Any) -> Any:
     return _where(condition, self, other)
 

@@ -28,6 +28,7 @@ __all__ = [
     "differentiated",
     "natively",
     "parts_of",
+    "row_like",
     "send",
 ]
 
@@ -149,6 +150,15 @@ def parts_of(result: Any) -> Sequence[Any]:
     (3,)
     """
     return result if isinstance(result, (tuple, list)) else (result,)
+
+
+def row_like(row: Any, parts: Sequence[Any]) -> Any:
+    """A tuple, named tuple or list like another one, of other parts.
+
+    >>> row_like((1, 2), [3, 4])
+    (3, 4)
+    """
+    return getattr(type(row), "_make", type(row))(parts)
 
 
 def send(op: Any, args: Any, kwargs: Any) -> Any:
@@ -373,9 +383,7 @@ def _noted(
     for number, x in enumerate(parts if several else parts[:1]):
         if differentiable(x):
             x._requires_grad, x._grad_fn, x._output_nr = True, node, number
-    if isinstance(result, tuple) and hasattr(result, "_make"):
-        return type(result)._make(parts)
-    return type(result)(parts) if isinstance(result, (tuple, list)) else parts[0]
+    return row_like(result, parts) if isinstance(result, (tuple, list)) else parts[0]
 
 
 def _known(op: Any, args: Any, kwargs: Any) -> dict[str, Any]:

@@ -23,6 +23,7 @@ def enter(kind: str, mode: Any) -> None:
         MODES.recorder.unsupported(f"{type(mode).__name__}, a mode, inside a compiled function")
     setattr(LISTENERS, kind, (*getattr(LISTENERS, kind), mode))
     door().listen()
+    LISTENERS.entered += 1
     MODES.listening = True
     MODES.note()
 
@@ -35,7 +36,8 @@ def leave(kind: str) -> None:
     """
     setattr(LISTENERS, kind, getattr(LISTENERS, kind)[:-1])
     door().unlisten()
-    MODES.listening = bool(LISTENERS.dispatch or LISTENERS.functions)
+    LISTENERS.entered -= 1
+    MODES.listening = LISTENERS.entered > 0
     MODES.note()
 
 

@@ -15,7 +15,8 @@ class Listeners(threading.local):
     ``dispatch`` are the modes that are told of operators, ``functions`` those that are told of functions, the
     outermost first. ``quiet`` while an operator runs: what it calls is part of it. ``below`` inside of a listener,
     where nothing is differentiated. ``natively`` is the operator whose own history counts, ``made`` what it made.
-    ``excluded`` counts the blocks in which functions are not shown to classes.
+    ``excluded`` counts the blocks in which functions are not shown to classes, ``entered`` the modes that were
+    entered and not left: those that are told of something at present are taken from the rows above.
     """
 
     dispatch: tuple[Any, ...] = ()
@@ -25,6 +26,7 @@ class Listeners(threading.local):
     natively: Any = None
     made: Any = None
     excluded: int = 0
+    entered: int = 0
 
 
 LISTENERS = Listeners()

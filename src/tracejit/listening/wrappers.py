@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ..answering import ANSWERS
 from ..device import device as device_type
 from ..dtypes import get_default_dtype
 from ..meta import ANY, MetaArray, meta_array
@@ -62,28 +61,28 @@ def wrappers_in(args: Any, kwargs: Any) -> list[Tensor]:
     return [x for x in leaves(args, kwargs) if type(x) is not Tensor and answers(type(x))]
 
 
-def made_of(cls: type, size: Any, strides: Any, dtype: Any, place: Any, requires_grad: bool) -> Any:
+def made_of(
+    cls: type, size: Any, strides: Any, offset: Any, dtype: Any, place: Any, requires_grad: bool
+) -> Any:
     """A tensor of ``cls`` without elements, which says of itself what it is told.
 
-    >>> made_of(Tensor, (2, 3), None, None, None, False).shape
-    tracejit.Size([2, 3])
+    >>> made_of(Tensor, (2, 3), None, 4, None, None, False).storage_offset()
+    4
     """
     if MODES.recorder is not None:
         MODES.recorder.unsupported(f"a {cls.__name__} is made inside a compiled function")
     kind = get_default_dtype() if dtype is None else dtype
     ANY[0] = True
     array = meta_array(tuple(size), kind.np)
-    if strides is not None:
-        steps = [int(n) * kind.np.itemsize for n in strides]
-        reach = 1 + sum((n - 1) * int(k) for n, k in zip(size, strides, strict=True) if n)
-        memory = meta_array((reach,), kind.np)
-        array = np.ndarray(tuple(size), kind.np, memory.data, 0, tuple(steps)).view(MetaArray)
+    if strides is not None or offset:
+        unit, start = kind.np.itemsize, int(offset or 0)
+        steps = array.strides if strides is None else tuple(int(n) * unit for n in strides)
+        reach = 1 + sum((n - 1) * (k // unit) for n, k in zip(array.shape, steps, strict=True) if n)
+        memory = meta_array((start + reach,), kind.np)
+        array = np.ndarray(array.shape, kind.np, memory.data, start * unit, steps).view(MetaArray)
     made: Any = Tensor._wrap(array)
     made.__class__ = cls
     made._shown_at = device_type("cpu" if place is None else place)
     if requires_grad:
         made.requires_grad_()
     return watch(made)
-
-
-ANSWERS.made_of = made_of
