@@ -213,6 +213,10 @@ UNUSUAL = [
     "a.var(unbiased=False)",
     "a.renorm(2, 0, 0.5)",
     "a.cumprod(1).logcumsumexp(0)",
+    "a.diag()",
+    "(a + b.sin()).corrcoef()",
+    "a.clone().fill_diagonal_(0.5)",
+    "F.selu(a.detach().clone(), inplace=True) * b",
 ]
 
 

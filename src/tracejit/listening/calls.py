@@ -93,7 +93,7 @@ def called(target: Any, own: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     if isinstance(target, Op):
         return of_op(target, own, args, kwargs)
     name = target._opname if isinstance(target, Overload) else target.__name__
-    for form in forms_of(name):
+    for form in forms_of(name) if target.namespace == "aten" else ():
         if isinstance(target, Packet) or form.form == target._overloadname:
             bound = form.bound(args, kwargs)
             if bound is not None:

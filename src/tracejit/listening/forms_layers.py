@@ -107,8 +107,9 @@ def _relu6(input: Any, inplace: bool = False) -> Any:
 
 @form("selu", "F.selu")
 def _selu(input: Any, inplace: bool = False) -> Any:
-    constants = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
-    return (A.elu_ if inplace else A.elu)(input, *constants)
+    if inplace:
+        return AS_WRITTEN
+    return A.elu(input, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946)
 
 
 @form("threshold", "F.threshold")

@@ -237,6 +237,11 @@ def _cumprod(x: Any, *, dim: int) -> Any:
     return A.cumprod(x, dim)
 
 
+@_op("diagonal")
+def _diagonal(x: Any, *, offset: int, dim1: int, dim2: int) -> Any:
+    return A.diagonal(x, offset, dim1, dim2)
+
+
 @_op("gather")
 def _gather(x: Any, index: Any, *, dim: int) -> Any:
     return A.gather(x, dim, index)
