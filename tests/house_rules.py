@@ -38,7 +38,7 @@ LAYERS: dict[str, int] = {
         ("backends", "made_modules", "memory_formats", "named_dtypes", "number_limits"), 0
     ),
     **dict.fromkeys(("absent", "accelerator", "compiler", "multiprocessing", "onnx"), 0),
-    **dict.fromkeys(("nested", "overrides", "scripting", "torch_version", "version"), 0),
+    **dict.fromkeys(("answering", "nested", "scripting", "torch_version", "version"), 0),
     **dict.fromkeys(("lengths", "plain_number", "symbols"), 0),
     "cuda": 0,
     **dict.fromkeys(("ops", "scalar_math"), 1),
@@ -83,7 +83,9 @@ LAYERS: dict[str, int] = {
     **dict.fromkeys(
         (
             "aten",
+            "aten_layers",
             "aten_parts",
+            "aten_windows",
             "distributed",
             "distributions",
             "futures",
@@ -100,6 +102,7 @@ LAYERS: dict[str, int] = {
     **dict.fromkeys(
         ("_C", "_custom_ops", "classes", "collected", "control_flow", "dispatch_keys", "scans"), 5
     ),
+    **dict.fromkeys(("listening", "operator_tags", "overrides"), 5),
     **dict.fromkeys(("library", "operators", "schemas", "storage", "_tensor_str", "__config__"), 5),
     "": 6,
     # These use the package as its users do, by its public names.

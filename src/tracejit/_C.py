@@ -6,8 +6,6 @@ The answers are those of a package without a script compiler. A core there is no
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import fft as _fft
@@ -19,10 +17,14 @@ from .dispatch_keys import DispatchKey, DispatchKeySet
 from .dispatch_keys import ExcludeDispatchKeyGuard as _ExcludeDispatchKeyGuard
 from .dtypes import DType as dtype  # noqa: N813  (PyTorch's spelling)
 from .errors import LinAlgError as _LinAlgError
+from .listening.classes import disabled
+from .listening.stack import LISTENERS
 from .made_modules import make_module
 from .memory_formats import memory_format
+from .modes import MODES
 from .nn import functional
 from .nn.tree import _wanted
+from .operator_tags import Tag
 from .ops.mixin import Size
 from .random import Generator, default_generator
 from .scripting import is_tracing as _is_tracing
@@ -34,6 +36,7 @@ __all__ = [
     "DispatchKeySet",
     "Generator",
     "Size",
+    "Tag",
     "TensorBase",
     "_ExcludeDispatchKeyGuard",
     "_LinAlgError",
@@ -63,8 +66,94 @@ class _TensorMeta(type, metaclass=_KindsOfTensors):
     """The class of classes of tensors, for those that programs derive from it; every class of tensors counts."""
 
 
-#: Inside them, classes of tensors take no functions over: they never do.
-DisableTorchFunction = DisableTorchFunctionSubclass = contextlib.nullcontext
+_disabled_torch_function_impl = disabled
+
+
+class DisableTorchFunctionSubclass:
+    """Inside, classes of tensors take no functions over; modes are told of functions.
+
+    >>> with DisableTorchFunctionSubclass():
+    ...     _is_torch_function_enabled()
+    False
+    """
+
+    def __enter__(self) -> None:
+        self._before = LISTENERS.excluded, LISTENERS.functions
+        self._exclude()
+
+    def _exclude(self) -> None:
+        LISTENERS.excluded += 1
+
+    def __exit__(self, *_: Any) -> None:
+        LISTENERS.excluded, LISTENERS.functions = self._before
+
+
+class DisableTorchFunction(DisableTorchFunctionSubclass):
+    """Inside, neither classes of tensors nor modes are told of functions."""
+
+    def _exclude(self) -> None:
+        LISTENERS.excluded += 1
+        LISTENERS.functions = ()
+
+
+def _is_torch_function_enabled() -> bool:
+    """Do classes of tensors take functions over?
+
+    >>> _is_torch_function_enabled()
+    True
+    """
+    return not LISTENERS.excluded
+
+
+class _DisableTorchDispatch:
+    """Inside, nobody is told of operators: neither modes nor classes that answer for them."""
+
+    def __enter__(self) -> None:
+        self._before = LISTENERS.quiet
+        LISTENERS.quiet = True
+
+    def __exit__(self, *_: Any) -> None:
+        LISTENERS.quiet = self._before
+
+
+class _AutoDispatchBelowAutograd:
+    """Inside, operators have no history."""
+
+    def __enter__(self) -> None:
+        self._before = MODES.grad
+        MODES.grad = False
+
+    def __exit__(self, *_: Any) -> None:
+        MODES.grad = self._before
+
+
+def _len_torch_dispatch_stack() -> int:
+    """How many modes are told of operators.
+
+    >>> _len_torch_dispatch_stack()
+    0
+    """
+    return len(LISTENERS.dispatch)
+
+
+def _len_torch_function_stack() -> int:
+    """How many modes are told of functions.
+
+    >>> _len_torch_function_stack()
+    0
+    """
+    return len(LISTENERS.functions)
+
+
+def _get_torch_dispatch_stack_at(index: int) -> Any:
+    """One of the modes that are told of operators, the outermost being the first."""
+    return LISTENERS.dispatch[index]
+
+
+def _get_function_stack_at(index: int) -> Any:
+    """One of the modes that are told of functions, the outermost being the first."""
+    return LISTENERS.functions[index]
+
 
 #: Classes of scripted programs. Nothing here makes one, but editors import such names by themselves.
 _SCRIPTED = (
@@ -101,17 +190,6 @@ class _Scripted:
 
 
 globals().update({name: type(name, (_Scripted,), {"__module__": __name__}) for name in _SCRIPTED})
-
-
-def _disabled_torch_function_impl(
-    func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Any = None
-) -> Any:
-    """``func`` of the arguments: a class of tensors that takes no functions over has this for that.
-
-    >>> _disabled_torch_function_impl(max, (), (1, 2))
-    2
-    """
-    return func(*args, **(kwargs or {}))
 
 
 def _get_tracing_state() -> None:

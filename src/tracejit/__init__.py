@@ -240,6 +240,7 @@ newaxis = None
 
 _PUBLISHED = {name: _as_called(target) for name, target in _ops.table.FUNCTIONS.items()}
 _PUBLISHED |= _NATIVE_FORMS
+vars(nn.functional).update({name: _PUBLISHED[name] for name in nn.functional.SHARED})
 globals().update(_PUBLISHED)
 globals().update(_KINDS | _SPARSE | _COLLECTED | _REQUIREMENTS)
 vars(cuda).update(_GPU_KINDS)

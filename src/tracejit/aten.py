@@ -10,42 +10,85 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NoReturn
 
-from . import nn
+from . import fft, linalg, nn, special
 from .ops.table import FUNCTIONS
 from .tensor import Tensor
 
-__all__ = ["Aten", "Overload", "Packet"]
+__all__ = ["ATEN", "Aten", "Overload", "Packet", "overload_of"]
 
 
 class Overload:
     """One form of an operator, such as ``ops.aten.add.Tensor``."""
 
     def __init__(self, packet: Packet, form: str) -> None:
-        self.overloadpacket = packet
+        self._overloadpacket = packet
         self._overloadname = form
         self._function = packet._function
+        self._opname = packet.__name__
+        self.namespace = packet.namespace
         self.__name__ = f"{packet.__name__}.{form}"
+        self.__module__ = packet.__module__
+        self.tags: list[Any] = []
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call it."""
         return self._function(*args, **kwargs)
 
+    @property
+    def op(self) -> Any:
+        """What computes it."""
+        return self._function
+
+    @property
+    def overloadpacket(self) -> Packet:
+        """All forms together."""
+        return self._overloadpacket
+
+    @property
+    def _schema(self) -> Any:
+        """What it takes, and what it writes to."""
+        from .listening.schema import schema_of
+
+        return schema_of(self)
+
+    @property
+    def is_view(self) -> bool:
+        """Does it show what it is given?"""
+        from .listening.schema import is_view
+
+        if self.namespace != "aten":
+            return bool(getattr(self._function, "is_view", False))
+        return is_view(self._opname)
+
     def name(self) -> str:
         """Its name with that of the namespace, such as ``aten::add.Tensor``."""
         form = self._overloadname
-        return f"aten::{self.overloadpacket.__name__}" + ("" if form == "default" else f".{form}")
+        return f"{self.namespace}::{self._opname}" + ("" if form == "default" else f".{form}")
+
+    def __str__(self) -> str:
+        return f"{self.namespace}.{self.__name__}"
 
     def __repr__(self) -> str:
-        return f"<OpOverload(op='aten.{self.overloadpacket.__name__}', overload='{self._overloadname}')>"
+        return (
+            f"<OpOverload(op='{self.namespace}.{self._opname}', overload='{self._overloadname}')>"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return overload_of, (self._opname, self._overloadname)
+
+    def __deepcopy__(self, memo: Any) -> Overload:
+        return self
 
 
 class Packet:
     """All forms of an operator: ``ops.aten.add``, of which ``.Tensor`` and ``.default`` are some."""
 
-    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+    def __init__(self, name: str, function: Callable[..., Any], namespace: str = "aten") -> None:
         self.__name__ = name
+        self.namespace = namespace
+        self.__module__ = f"tracejit.ops.{namespace}"
         self._function = function
-        self._qualified_op_name = f"aten::{name}"
+        self._qualified_op_name = f"{namespace}::{name}"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call it."""
@@ -57,8 +100,23 @@ class Packet:
         made = self.__dict__[form] = Overload(self, form)
         return made
 
+    def overloads(self) -> list[str]:
+        """The names of its forms."""
+        from .listening.signatures import forms_of
+
+        return [form.form for form in forms_of(self.__name__)] or ["default"]
+
+    def __str__(self) -> str:
+        return f"{self.namespace}.{self.__name__}"
+
     def __repr__(self) -> str:
-        return f"<OpOverloadPacket(op='aten.{self.__name__}')>"
+        return f"<OpOverloadPacket(op='{self.namespace}.{self.__name__}')>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, (ATEN, self.__name__)
+
+    def __deepcopy__(self, memo: Any) -> Packet:
+        return self
 
 
 class Aten(ModuleType):
@@ -77,18 +135,39 @@ class Aten(ModuleType):
         return made
 
 
+ATEN = Aten("tracejit.ops.aten", Aten.__doc__)
+
+
+def overload_of(name: str, form: str = "default") -> Overload:
+    """One form of an operator by its names.
+
+    >>> overload_of("add", "Tensor")
+    <OpOverload(op='aten.add', overload='Tensor')>
+    """
+    found: Overload = getattr(getattr(ATEN, name), form)
+    return found
+
+
 def _function_of(name: str) -> Callable[..., Any] | None:
     """What the package has under a name: a function of its own, of layers, or a method."""
-    from .aten_parts import PARTS  # which programs seldom need
+    from .aten_layers import LAYERS  # which programs seldom need
+    from .aten_parts import PARTS
+    from .aten_windows import WINDOWS
 
     for known in (
         _OTHERS.get(name),
+        LAYERS.get(name),
+        WINDOWS.get(name),
         PARTS.get(name),
         FUNCTIONS.get(name),
         vars(nn.functional).get(name),
     ):
         if callable(known):
             return known
+    space, _, own = name.partition("_")
+    if space in _SPACES and callable(getattr(_SPACES[space], own, None)):
+        spaced: Callable[..., Any] = getattr(_SPACES[space], own)
+        return spaced
     method: Callable[..., Any] | None = getattr(Tensor, name, None)
     return method if callable(method) else None
 
@@ -116,10 +195,17 @@ def _at(x: Tensor, indices: Any) -> Tensor:
     return found
 
 
+def _windows(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    found: Tensor = x.unfold(dimension, size, step)
+    return found
+
+
 def _missing(*args: Any, **kwargs: Any) -> NoReturn:
     raise NotImplementedError("there is no such operator: libraries only name it")
 
 
+#: Modules whose functions are operators by the names of both.
+_SPACES = {"linalg": linalg, "fft": fft, "special": special}
 #: Operators that have other names in programs, and parts of PyTorch's own functions.
 _OTHERS: dict[str, Callable[..., Any]] = {
     "_to_copy": _copied,
@@ -127,6 +213,7 @@ _OTHERS: dict[str, Callable[..., Any]] = {
     "slice": _sliced,
     "index": _at,
     "_pin_memory": Tensor.pin_memory,
+    "unfold": _windows,
     "_sparse_mm_reduce_impl": _missing,
     "_sparse_addmm": _missing,
 }

@@ -34,6 +34,22 @@ def _gradients(function: Callable[..., Any], operands: Sequence[Any], g: Tensor)
     return [None if x is None else next(found) for x in given]
 
 
+def _of(function: Callable[..., Any], *operands: int) -> Callable[..., Any]:
+    """``(g, *arguments)`` to the gradient of ``function(*arguments)`` for one operand, or to those for several."""
+
+    def backward(g: Tensor, *args: Any, **options: Any) -> Any:
+        def run(*given: Any) -> Any:
+            filled = list(args)
+            for place, x in zip(operands, given, strict=True):
+                filled[place] = x
+            return function(*filled, **options)
+
+        found = _gradients(run, [args[place] for place in operands], g)
+        return found[0] if len(operands) == 1 else tuple(found)
+
+    return backward
+
+
 def _backward(function: Callable[..., Any]) -> Callable[..., Any]:
     """``(g, x, *options)`` to the gradient of ``function(x, *options)``."""
 
@@ -108,6 +124,11 @@ def _resized(mode: str, rank: int) -> Callable[..., Any]:
             options["align_corners"] = rest.pop(0)
         if rest and isinstance(rest[0], (list, tuple)):
             scales = rest[0]
+        given = [x for x in rest if isinstance(x, float)]
+        if len(given) == rank and [
+            int(n * x) for n, x in zip(x.shape[2:], given, strict=True)
+        ] == list(output_size or ()):
+            scales, output_size = given, None
         if output_size is None:
             return F.interpolate(x, scale_factor=list(scales or [1] * rank), mode=mode, **options)
         return F.interpolate(x, list(output_size), mode=mode, **options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from . import control_flow, settings
+from . import control_flow, operator_tags, settings
 from . import questions as facts
 from .amp import questions
 from .autograd import anomaly
@@ -23,9 +23,10 @@ def _from(module: ModuleType, *names: str) -> dict[str, Any]:
 COLLECTED: dict[str, Any] = {
     **NAMED,
     **_from(control_flow),
+    **_from(operator_tags),
     **_from(questions),
     **_from(recurrent_functions),
     **_from(anomaly, "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "set_anomaly_enabled"),
-    **_from(facts, "is_distributed"),
+    **_from(facts, "_has_compatible_shallow_copy_type", "is_distributed"),
     **_from(settings, "get_device_module", "is_warn_always_enabled", "set_warn_always"),
 }

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from .answering import watched
 from .cuda.arrays import fetched
 from .modes import MODES
+from .tensor_core import TensorCore
 
 
 def deep_array(array: Any, memo: dict[int, Any]) -> Any:
@@ -38,3 +40,11 @@ def copy_gradient(source: Any, copied: Any) -> None:
     else:
         copied._grad = source._wrap(source._grad.array.copy())
         recorder.unfollowed.append(copied._grad)
+
+
+def of_class(kind: Any, array: Any) -> Any:
+    """A tensor of a class on an array."""
+    made = object.__new__(kind)
+    TensorCore.__init__(made)
+    made._array = array
+    return watched(made)

@@ -1,16 +1,18 @@
 """Keys by which PyTorch finds the function behind an operator, as far as programs name them, and sets of them.
 
-There is no table of functions by keys here. What a key can be left out for is autocast, whose rules are such functions.
+There is no table of functions by keys here. What a key can be left out for are autocast, listeners and history.
 """
 
 from __future__ import annotations
 
-import functools
 import itertools
+from contextlib import ExitStack
 from enum import IntEnum
 from typing import Any
 
 from .amp.autocasting import autocast
+from .autograd.grad_mode import no_grad
+from .listening.stack import LISTENERS
 
 __all__ = ["DispatchKey", "DispatchKeySet", "ExcludeDispatchKeyGuard"]
 
@@ -47,6 +49,9 @@ DispatchKey.__str__ = lambda key: f"DispatchKey.{key.name}"  # type: ignore[meth
 
 #: Devices whose autocast a key stands for; on the others there is none.
 _AUTOCAST = {"AutocastCPU": "cpu", "AutocastCUDA": "cuda"}
+_LISTENING = frozenset(("Python", "PythonTLSSnapshot"))
+_HISTORY = frozenset(("Autograd", "AutogradCPU", "AutogradCUDA", "AutogradFunctionality"))
+_NOTHING = frozenset(("ADInplaceOrView", "AutogradOther", "Functionalize"))
 
 
 class DispatchKeySet:
@@ -97,9 +102,10 @@ class DispatchKeySet:
 
 
 class ExcludeDispatchKeyGuard:
-    """Inside, functions behind these keys are passed over: there is no autocast on the devices named.
+    """Inside, functions behind these keys are passed over.
 
-    Raises ``NotImplementedError`` for keys of other things than autocast.
+    There is no autocast on the devices named (``AutocastCPU``), nobody is told of operators (``Python``), and operators
+    have no history (``Autograd``). Raises ``NotImplementedError`` for keys that nothing here goes by.
 
     >>> import tracejit as tj
     >>> with tj.autocast("cpu"), ExcludeDispatchKeyGuard(DispatchKeySet(DispatchKey.AutocastCPU)):
@@ -108,22 +114,26 @@ class ExcludeDispatchKeyGuard:
     """
 
     def __init__(self, keys: DispatchKeySet) -> None:
-        names = [key.name for key in sorted(keys._keys)]
-        for name in names:
-            if not name.startswith("Autocast"):
-                raise NotImplementedError(f"{name}: only keys of autocast can be left out here")
-        self._off = [
-            functools.partial(autocast, _AUTOCAST[name], enabled=False)
-            for name in names
-            if name in _AUTOCAST
-        ]
-        self._inside: list[list[autocast]] = []
+        self._names = {key.name for key in keys._keys}
+        unknown = self._names - _LISTENING - _HISTORY - _NOTHING
+        unknown = {name for name in unknown if not name.startswith("Autocast")}
+        if unknown:
+            names = ", ".join(sorted(unknown))
+            raise NotImplementedError(
+                f"there is nothing here that goes by {names} and could be left out"
+            )
+        self._inside: list[ExitStack] = []
 
     def __enter__(self) -> None:
-        self._inside.append([off() for off in self._off])
-        for off in self._inside[-1]:
-            off.__enter__()
+        inside = ExitStack()
+        for name in self._names & _AUTOCAST.keys():
+            inside.enter_context(autocast(_AUTOCAST[name], enabled=False))
+        if self._names & _HISTORY:
+            inside.enter_context(no_grad())
+        if self._names & _LISTENING:
+            inside.callback(setattr, LISTENERS, "quiet", LISTENERS.quiet)
+            LISTENERS.quiet = True
+        self._inside.append(inside)
 
     def __exit__(self, *error: object) -> None:
-        for off in reversed(self._inside.pop()):
-            off.__exit__(*error)
+        self._inside.pop().close()

@@ -28,7 +28,7 @@ from .trace.arrays.unread import UnreadUses
 from .trace.behind import Pending, warm_up
 from .trace.entry import Entry, NotReplayable, Refused, UnseenSegment
 from .trace.first_call import record
-from .trace.keeping import ALIKE, BUSY, CHURN, ENDLESS, Keeping
+from .trace.keeping import ALIKE, BUSY, CHURN, ENDLESS, HEARD, HOOKED, Keeping
 from .trace.numbers.left import handed_in, served
 from .trace.numbers.numbers import ANY, UnfitError
 from .trace.numbers.places import TURNS
@@ -101,8 +101,8 @@ class CompiledFunction(Keeping, Inspection, Copies):
             return self.function(*args, **kwargs)
         try:
             self.stats.other_calls += 1
-            if modes.saved_hooks and modes.grad:
-                self._explain("saved_tensors_hooks are active: compiled code keeps no single ones")
+            if modes.listening or (modes.saved_hooks and modes.grad):
+                self._explain(HEARD if modes.listening else HOOKED)
                 return self._eager(args, kwargs)
             tensors: list[Tensor] = []
             structure: Any = None

@@ -19,8 +19,8 @@ class Modes(threading.local):
     made, None for the host. ``anomaly_nan`` says whether a watch that is on, or would be, looks for nan.
     ``walk`` is the backward pass that is going on. ``deferral`` is what puts large operations off while a run is
     recorded. ``draws`` gives the keys of random draws inside ``vmap``. ``refusing`` while the truth of a tensor is
-    asked, and anything else than what is expected will be an error. ``unusual`` is None until something that calls
-    differ in is set: what :meth:`note` wrote there.
+    asked, and anything else than what is expected will be an error. ``listening`` while somebody is told of what is
+    called. ``unusual`` is None until something that calls differ in is set: what :meth:`note` wrote there.
     """
 
     grad: bool = True
@@ -38,6 +38,7 @@ class Modes(threading.local):
     autocast_settings: Any = None
     autocast_depth: int = 0
     default_device: Any = None
+    listening: bool = False
     unusual: Any = None
 
     def before_write(self) -> None:
@@ -46,9 +47,9 @@ class Modes(threading.local):
             self.deferral.compute()
 
     def note(self) -> None:
-        """Say in one place, for whoever only asks whether all is as usual, what is set of autocast and devices."""
-        both = self.autocast_settings, self.default_device
-        self.unusual = None if both == (None, None) else both
+        """Say in one place what is set of autocast and devices, and whether anybody listens: is all as usual?"""
+        found = self.autocast_settings, self.default_device, self.listening
+        self.unusual = None if found == (None, None, False) else found
 
     def unusual_key(self) -> Any:
         """What calls differ in where something unusual is set: that, and what it comes down to at present."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import typing
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +26,7 @@ from . import (
     scripting,
     utils,
 )
-from .aten import Aten
+from .aten import ATEN
 from .autograd.function import FunctionNode
 from .autograd.handle import RemovableHandle
 from .cuda import seeds
@@ -35,6 +36,7 @@ from .nn import lazy, parallel, recurrent_functions, reductions, scattering, uni
 from .ops.functions import return_types
 from .ops.table import FUNCTIONS
 from .scripting import unchanged
+from .tensor import Tensor
 from .utils import flat_buffers
 from .utils.data import loader
 from .utils.data.collate import np_str_obj_array_pattern, pinned_batch
@@ -76,6 +78,26 @@ def _boolean_dispatch(
     return either
 
 
+def _unserializable_hook(f: Any) -> Any:
+    """Mark a hook that is left out where its tensor is written to a file."""
+    f.__torch_unserializable__ = True
+    return f
+
+
+def _warn_if_has_hooks(tensor: Any) -> None:
+    """Warn of hooks of a tensor that a file would not have."""
+    for hook in (tensor._hooks or {}).values():
+        if not getattr(hook, "__torch_unserializable__", False):
+            warnings.warn(
+                f"backward hook {hook!r} on tensor will not be serialized. If this is expected, you can decorate the "
+                "function with @torch.utils.hooks.unserializable_hook to suppress this warning",
+                stacklevel=2,
+            )
+
+
+_HOOK_MARKS = {"unserializable_hook": _unserializable_hook, "warn_if_has_hooks": _warn_if_has_hooks}
+
+
 def _is_fake(x: object) -> bool:
     """Is this a tensor that only pretends to have values? Compiled code records real runs, so there are none."""
     return False
@@ -87,7 +109,7 @@ def _make_all() -> None:
     for name in _OPTIMIZERS:
         make_module(f"optim.{name}", optim)
     _make_data()
-    sys.modules["tracejit.ops"].aten = Aten("tracejit.ops.aten", Aten.__doc__)  # type: ignore[attr-defined]
+    sys.modules["tracejit.ops"].aten = ATEN  # type: ignore[attr-defined]
     make_module("nn.utils.stateless", functional_call=functional_call)
     make_module("_utils", flat_buffers)
     make_module("return_types", return_types)
@@ -100,7 +122,7 @@ def _make_all() -> None:
         "_subclasses.fake_tensor", is_fake=_is_fake, unset_fake_temporarily=contextlib.nullcontext
     )
     sys.modules["tracejit"].torch = sys.modules["tracejit"]  # type: ignore[attr-defined]  # by this name in itself
-    make_module("utils.hooks", RemovableHandle=RemovableHandle)
+    make_module("utils.hooks", RemovableHandle=RemovableHandle, **_HOOK_MARKS)
     make_module("autograd.variable", Variable=autograd.Variable)
     make_module("autograd.anomaly_mode", autograd)
     make_module(
@@ -132,9 +154,8 @@ def _make_all() -> None:
 
 def _make_data() -> None:
     make_module("utils.data._utils", utils.data)
-    make_module(
-        "utils.data._utils.collate", utils.data, np_str_obj_array_pattern=np_str_obj_array_pattern
-    )
+    own = {"np_str_obj_array_pattern": np_str_obj_array_pattern}
+    make_module("utils.data._utils.collate", utils.data.collate, **own)
     walks = {
         w.__name__: w
         for w in (
@@ -172,3 +193,4 @@ def names_of_jit() -> dict[str, Any]:
 
 
 _make_all()
+make_module("_tensor", Tensor=Tensor)

@@ -93,6 +93,17 @@ def get_device(input: Tensor) -> int:
     return int(_of("get_device", Tensor.get_device, input))
 
 
+def _has_compatible_shallow_copy_type(input: Any, from_: Any) -> bool:
+    """Can a tensor be given the memory of another one, because they lie on devices of the same kind?
+
+    >>> import tracejit as tj
+    >>> _has_compatible_shallow_copy_type(tj.ones(1), tj.ones(2))
+    True
+    """
+    found: bool = input.device.type == from_.device.type
+    return found
+
+
 def is_distributed(input: Tensor) -> bool:
     """False: tensors lie on one machine. Raises ``TypeError`` for what is no tensor.
 

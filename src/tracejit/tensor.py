@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from . import ops
+from .answering import ANSWERS, watched
+from .memory_formats import contiguous_format, strided
 from .modes import MODES
 from .ops.table import METHODS
 from .tensor_autograd import AutogradMethods
@@ -59,7 +61,59 @@ class Tensor(
         made._share(data)
         if require_grad:
             made.requires_grad_()
-        return made
+        return watched(made)
+
+    @staticmethod
+    def _make_wrapper_subclass(
+        cls: Any,
+        size: Any,
+        strides: Any = None,
+        storage_offset: Any = None,
+        memory_format: Any = None,
+        dtype: Any = None,
+        layout: Any = None,
+        device: Any = None,
+        pin_memory: bool = False,
+        requires_grad: bool = False,
+        dispatch_sizes_strides_policy: str | None = None,
+        dispatch_device: bool = False,
+        dispatch_layout: bool = False,
+        _extra_dispatch_keys: Any = None,
+        storage_size: Any = None,
+    ) -> Any:
+        """A tensor of a class that answers for operators: without elements of its own, but a type and a device.
+
+        Raises ``NotImplementedError`` where its class is to answer for its size, layout and device, too, and for
+        memory of another order or size than ``strides`` tell.
+        """
+        asked = {
+            "memory_format": memory_format not in (None, contiguous_format),
+            "layout": layout not in (None, strided),
+            "pin_memory": pin_memory,
+            "dispatch_sizes_strides_policy": dispatch_sizes_strides_policy,
+            "dispatch_device": dispatch_device,
+            "dispatch_layout": dispatch_layout,
+            "_extra_dispatch_keys": _extra_dispatch_keys,
+            "storage_size": storage_size is not None,
+        }
+        refused = [name for name, value in asked.items() if value]
+        if refused:
+            raise NotImplementedError(f"_make_wrapper_subclass: {', '.join(refused)} cannot be set")
+        return ANSWERS.made_of(cls, size, strides, storage_offset, dtype, device, requires_grad)
+
+    def as_subclass(self, cls: Any) -> Any:
+        """The same memory and history as a tensor of a class.
+
+        >>> import tracejit as tj
+        >>> type(tj.ones(1).as_subclass(tj.nn.Buffer)).__name__
+        'Buffer'
+        """
+        return ANSWERS.as_class(self, cls)
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """What tensors of a class do with a function that one of them is given to: results are of the class."""
+        return ANSWERS.default(cls, func, types, args, kwargs)
 
     def _share(self, data: Tensor) -> None:
         """Show the memory of ``data``, without its history."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import ops
+from .answering import watched
 from .autograd.node import AccumulateGrad, Edge, Node
 from .cuda.arrays import MODULES, shaped
 from .deferred import Deferred
@@ -112,12 +113,11 @@ class TensorCore(ops.OperatorMixin):
     _history = 0
     _detached = 0  # the number nodes had come to when its history was forgotten
     _seen = 0  # how often the storage of a view had been written to when its history was right
-    _turns: tuple[
-        ViewStep | None, ...
-    ] = ()  # back from the shape of a base, step by step; None: no way
+    _turns: tuple[ViewStep | None, ...] = ()  # back from the shape of a base; None: no way
     _turned = 0  # how many of them there were when a view of it was made
     _piece: str | None = None  # which of several views, made by one function, this is or shows
     _untracked_view = False  # made under no_grad from a tensor that requires grad
+    _shown_at: Any = None  # where it says that it lies, if it has no elements and its class answers
     _unplaced = False  # library code made it out of nothing: it goes where it is needed
     _run_time_type: Any = None  # the type with the sizes that are symbols in the recording going on
     _replaced = 0  # what REPLACED counted when it last got other memory
@@ -175,7 +175,20 @@ class TensorCore(ops.OperatorMixin):
             other._inference = True
         if self._run_time_type is not None:
             other._run_time_type = self._run_time_type
+        if self._shown_at is not None:
+            self._lend_class(other)
         return other
+
+    def _lend_class(self, other: Any) -> None:
+        """Make another tensor one of this class, with what a program attached to this one."""
+        other.__class__ = type(self)
+        other.__dict__.update(self._attached())
+        watched(other)
+
+    def _attached(self) -> dict[str, Any]:
+        """What a program attached to this tensor, and where it says that it lies."""
+        own = {k: v for k, v in vars(self).items() if k[0] != "_" or not hasattr(TensorCore, k)}
+        return own | {"_shown_at": self._shown_at}
 
     def _become_view(self, source: Any, op: Op, attributes: dict[str, Any]) -> None:
         """Note that this tensor shows ``source`` through ``op``."""

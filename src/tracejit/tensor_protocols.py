@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import ops
-from .copied_tensor import clone_in_order, copy_gradient, deep_array
+from .copied_tensor import clone_in_order, copy_gradient, deep_array, of_class
 from .cuda.arrays import fetched, is_on_device, placed, told
 from .device import CPU, device, device_at
 from .errors import ArgumentError, ArgumentValueError, AutogradError
 from .lengths import compared_length
+from .meta import META
 from .mirrored import Mirrored
 from .modes import MODES
 from .ops.table import FUNCTIONS
@@ -291,8 +293,7 @@ class ProtocolMethods(TensorCore):
                 copied.requires_grad_()
             copy_gradient(self, copied)
             return copied
-        other = self._of_my_class(deep_array(self.array, memo))
-        memo[id(self)] = other
+        other = memo[id(self)] = self._of_my_class(deep_array(self.array, memo), memo)
         other._requires_grad = self._requires_grad
         if self._grad is not None:
             other._grad = self._grad.__deepcopy__(memo)
@@ -304,12 +305,13 @@ class ProtocolMethods(TensorCore):
 
         return MODES.recorder is not None and type(self) is Tensor
 
-    def _of_my_class(self, array: Any) -> Tensor:
-        """A tensor on ``array`` with this one's class and ordinary attributes."""
-        other: Any = object.__new__(type(self))
-        TensorCore.__init__(other)
-        other._array = array
-        return other  # type: ignore[no-any-return]
+    def _of_my_class(self, array: Any, memo: dict[int, Any] | None = None) -> Tensor:
+        """A tensor on ``array`` with this one's class, and copies of what answers for its operators."""
+        made: Tensor = of_class(type(self), array)
+        if self._shown_at is not None:
+            own = self._attached()
+            made.__dict__.update(own if memo is None else deepcopy(own, memo))
+        return made
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         if not self.is_leaf and self.requires_grad:
@@ -352,6 +354,9 @@ class ProtocolMethods(TensorCore):
     def device(self) -> device:
         """Where the storage lives."""
         index = self._device_index()
+        if index == META and self._shown_at is not None:
+            shown: device = self._shown_at
+            return shown
         return CPU if index == -1 else device_at(index)
 
 
@@ -384,8 +389,7 @@ def _rebuild(
     index: int = -1,
 ) -> Any:
     """A tensor from its pickled parts, on the device it was on."""
-    tensor = object.__new__(kind)
-    TensorCore.__init__(tensor)
-    tensor._array = placed(np.frombuffer(bytearray(data), dtype.np).reshape(shape), index)
+    array = placed(np.frombuffer(bytearray(data), dtype.np).reshape(shape), index)
+    tensor = of_class(kind, array)
     tensor._requires_grad = requires_grad
     return tensor

@@ -45,10 +45,13 @@ def test_models_with_places_for_quantization_compute_as_without() -> None:
         convert(model)
 
 
-def test_a_mode_that_takes_functions_over_can_be_derived_from_and_is_refused_when_entered() -> None:
-    mode = type("Skips", (tj.overrides.TorchFunctionMode,), {})()
-    with pytest.raises(NotImplementedError, match="Skips"), mode:
-        pass
+def test_a_mode_that_takes_functions_over_is_asked() -> None:
+    answer = {"__torch_function__": lambda self, func, types, args=(), kwargs=None: "answered"}
+    mode = type("Answers", (tj.overrides.TorchFunctionMode,), answer)()
+    with mode:
+        assert tj.relu(tj.nn.Parameter) == "answered"
+    with pytest.raises(NotImplementedError), tj.overrides.TorchFunctionMode():
+        tj.zeros(1)
 
 
 def test_libraries_tell_how_their_operators_would_be_exported() -> None:

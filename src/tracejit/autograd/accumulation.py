@@ -83,6 +83,9 @@ def nothing_arrives(leaf: Tensor) -> None:
 
 def _add_into(present: Tensor, gradient: Tensor) -> bool:
     """``present += gradient`` without an intermediate, where nobody has to be told op by op."""
+    if MODES.listening or present._shown_at is not None:  # its class answers for operators
+        present.add_(gradient)
+        return True
     target = present.array
     if MODES.recorder is not None or not is_writeable(target) or present._inference:
         return False
@@ -100,7 +103,8 @@ def _add_into(present: Tensor, gradient: Tensor) -> bool:
 
 def _copied(gradient: Tensor) -> Tensor:
     """``clone(gradient)``; where nobody has to be told of it, just the values."""
-    if MODULES or MODES.recorder is not None or MODES.inference:
+    special = MODES.inference or gradient._shown_at is not None
+    if MODULES or MODES.recorder is not None or special:
         copy: Tensor = clone(gradient)
         return copy
     return gradient._wrap(gradient.array.copy())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from ..answering import ANSWERS
 from ..cuda.arrays import MODULES, placed
 from ..errors import ArgumentError, ArgumentValueError, AutogradError
 from ..layout import layout_of
@@ -263,7 +264,7 @@ def _plain_root(tensor: Any) -> tuple[Edge, Tensor] | None:
     if node is None or tensor._base is not None or MODES.recorder is not None:
         return None
     kind = tensor.spec
-    if kind.shape:
+    if kind.shape or MODES.listening or tensor._shown_at is not None:
         return None
     ones = shared_ones(kind.dtype)
     if not node.only_reads or node.hooked:  # it may pass on what it gets, or show it to somebody
@@ -339,6 +340,9 @@ def _edge_seed(edge: GradientEdge, gradient: Any) -> Tensor:
 def _ones(like: Tensor) -> Tensor:
     """The gradient of a tensor with respect to itself."""
     kind = like.spec
+    if MODES.listening or like._shown_at is not None:
+        heard: Tensor = ANSWERS.ones_like(like)
+        return heard
     if MODES.recorder is None:
         return like._wrap(placed(np.ones(kind.shape, kind.dtype.np), like._device_index()))
     ones: Tensor = full(shape=kind.shape, value=1.0, dtype=kind.dtype)

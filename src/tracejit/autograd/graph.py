@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import ArgumentValueError, AutogradError
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "GradientEdge",
     "Node",
+    "allow_mutation_on_saved_tensors",  # noqa: F822  (loaded when it is asked for)
     "disable_saved_tensors_hooks",
     "get_gradient_edge",
     "increment_version",
@@ -25,6 +27,15 @@ __all__ = [
     "save_on_cpu",
     "saved_tensors_hooks",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "allow_mutation_on_saved_tensors":  # which takes listeners
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = import_module(
+        "tracejit.utils.saved_mutation"
+    ).allow_mutation_on_saved_tensors
+    return found
 
 
 class GradientEdge(NamedTuple):
@@ -142,9 +153,14 @@ class saved_tensors_hooks:  # noqa: N801
 
 
 class save_on_cpu(saved_tensors_hooks):  # noqa: N801
-    """Keep saved tensors as copies on the host, in memory that a GPU reads by itself with ``pin_memory``."""
+    """Keep saved tensors as copies on the host, in memory that a GPU reads by itself with ``pin_memory``.
 
-    def __init__(self, pin_memory: bool = False) -> None:
+    ``device_type`` says which kind of device that is: there is one.
+    """
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
+        del device_type
+
         def packed(tensor: Any) -> Any:
             copy = tensor.cpu() if tensor.is_cuda else tensor.clone()
             return tensor.device, copy.pin_memory() if pin_memory else copy

@@ -8,6 +8,7 @@ from ..made_modules import make_module
 from . import (  # noqa: F401  (reached by their paths)
     codegen,
     experimental,
+    folding,
     graph,
     graph_module,
     immutable_collections,

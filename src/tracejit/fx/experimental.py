@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 from ..made_modules import make_module
+from . import operators_traced
+from .operators_traced import make_fx
 
 __all__ = [
     "GuardOnDataDependentSymNode",
@@ -168,30 +170,11 @@ def check_consistent(new: Any, old: Any) -> None:
         assert new == old, f"{new} != {old}"
 
 
-def make_fx(*_: Any, **__: Any) -> NoReturn:
-    """Refused. Raises ``NotImplementedError``.
-
-    >>> make_fx(len)
-    Traceback (most recent call last):
-    NotImplementedError: functions are not traced symbolically; compile(function) records a run of them
-    """
-    raise NotImplementedError(
-        "functions are not traced symbolically; compile(function) records a run of them"
-    )
-
-
-def get_proxy_mode() -> None:
-    """None: nothing is being traced.
-
-    >>> get_proxy_mode()
-    """
-    return
-
-
 def _make() -> None:
     names = {name: globals()[name] for name in __all__}
     make_module("fx.experimental.symbolic_shapes", **names)
-    make_module("fx.experimental.proxy_tensor", make_fx=make_fx, get_proxy_mode=get_proxy_mode)
+    traced = {name: getattr(operators_traced, name) for name in operators_traced.__all__}
+    make_module("fx.experimental.proxy_tensor", **traced)
 
 
 _make()

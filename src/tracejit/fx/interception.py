@@ -1,7 +1,7 @@
-"""Public functions and methods of tensors that are given what stands for a value, and are recorded instead of run.
+"""Public functions and methods of tensors that somebody is told of: what stands for a value, a class, or a mode.
 
-Ordinary calls know nothing of this: while proxies are about, and only then, the code of the functions is another one,
-which looks for proxies among the arguments and calls the function's own code where there are none. The functions stay
+Ordinary calls know nothing of this: while such are about, and only then, the code of the functions is another one,
+which looks for them among the arguments and calls the function's own code where there are none. The functions stay
 the objects that they are, so it does not matter where a program keeps them. After the last proxy is gone, the first
 call gives all of them their own code back: passes that make proxies one by one do not pay for each.
 """
@@ -10,38 +10,31 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from threading import RLock
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 from ..autograd.function import Function
+from ..listening.classes import takes
+from ..listening.quiet import quietly
+from ..listening.stack import LISTENERS
+from ..modes import MODES
 from ..nn.module import Module
 from ..ops.op import Op
 from ..ops.tensors_only import StrictOp
 from ..tensor import Tensor
-from .spelling import OPERATORS, Published, known, published
+from .spelling import APART, OPERATORS, known, published
+from .watched import Hushed, Instead, Method, answering, asked, heard, more, signatures
 
-__all__ = ["intercepting", "release", "settle", "take"]
+__all__ = ["APART", "intercepting", "listen", "published", "release", "settle", "take", "unlisten"]
 
 #: Methods of tensors with two underscores that are recorded, besides operators.
 _ITEMS = ("__getitem__", "__setitem__")
 
 #: Operators that are methods of their own for PyTorch.
 _BY_THEMSELVES = ("__floordiv__", "__ifloordiv__")
-
-
-class Method(NamedTuple):
-    """A method of tensors, by its name."""
-
-    name: str
-
-
-class Instead(NamedTuple):
-    """What is called in the place of a function."""
-
-    function: Callable[..., Any]
 
 
 class _Swap(NamedTuple):
@@ -55,73 +48,54 @@ class _Swap(NamedTuple):
 def _takers(args: Any) -> Iterator[Any]:
     """What takes functions over, among arguments and rows of them."""
     for x in args:
-        if hasattr(type(x), "__torch_function__"):
-            yield x
+        if takes(type(x)):
+            if not (LISTENERS.excluded and isinstance(x, Tensor)):
+                yield x
         elif isinstance(x, (tuple, list)):
             yield from _takers(x)
         elif type(x) is slice:
             yield from _takers((x.start, x.stop, x.step))
 
 
-def _spelled(signature: inspect.Signature, args: Any, kwargs: Any) -> tuple[Any, Any]:
-    """The arguments as PyTorch's functions in Python hand them on: those with defaults by name, and all of these."""
-    bound = signature.bind(*args, **kwargs)
-    bound.apply_defaults()
-    first: list[Any] = []
-    named: dict[str, Any] = {}
-    for name, value in bound.arguments.items():
-        parameter = bound.signature.parameters[name]
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            first += value
-        elif parameter.kind is parameter.VAR_KEYWORD:
-            named.update(value)
-        elif parameter.default is parameter.empty and parameter.kind is not parameter.KEYWORD_ONLY:
-            first.append(value)
-        else:
-            named[name] = value
-    return tuple(first), named
-
-
-@cache
-def _signatures() -> dict[int, inspect.Signature]:
-    """Those of functions whose arguments are spelled out; asked for while all have their own code."""
-    found = {}
-    for one in published().values():
-        if one.spelled:
-            signature = inspect.signature(one.target)
-            if any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values()):
-                continue
-            found[id(one.target)] = signature
-    return found
-
-
 def _call(key: Any, own: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What a function gives that is called while proxies are about."""
+    """What a function gives that is called while proxies or listeners are about."""
+    if LISTENERS.quiet or MODES.builder is not None:
+        return own(*args, **kwargs)
     takers = list(_takers((*args, *kwargs.values())))
     if not takers:
+        if LISTENERS.dispatch or LISTENERS.functions or LISTENERS.below or answering(args, kwargs):
+            return heard(key, own, args, kwargs)
         if not _State.count:
             settle()
         return own(*args, **kwargs)
     if isinstance(key, Instead):
         return key.function(*args, **kwargs)
+    if key is Hushed:
+        return quietly(own, *args, **kwargs)
     if key is None:  # an op as an object: it is the first argument
         key = known(args[0])
         if key is None:
             return own(*args, **kwargs)
         args = args[1:]
-    if isinstance(key, Published):
-        signature = _signatures().get(id(key.target))
-        if signature is not None:
-            args, kwargs = _spelled(signature, args, kwargs)
-        key = key.target
-    types: tuple[Any, ...] = tuple(dict.fromkeys(map(type, takers)))
-    found = types[0].__torch_function__(key, types, args, kwargs)
-    return None if key == Method("__setitem__") else found
+    return asked(key, takers, args, kwargs)
 
 
-def _template(*args: Any, **kwargs: Any) -> Any:
-    call: Any = "CALL"
-    return call("KEY", "OWN", args, kwargs)
+@cache
+def _template(variables: int) -> CodeType:
+    """Code that calls what its constants name, with as many variables of functions around it."""
+    # Frames find such variables by the instruction that copies them: code without it must have none.
+    names = [f"v{i}" for i in range(variables)]
+    text = (
+        f"def around({', '.join(names)}):\n"
+        "    def looking(*args, **kwargs):\n"
+        '        call = "CALL"\n'
+        '        return call("KEY", "OWN", args, kwargs)\n'
+        f"        {'; '.join(names) or 'pass'}\n"
+    )
+    code = compile(text, __file__, "exec")
+    while not code.co_flags & inspect.CO_VARKEYWORDS:
+        code = next(x for x in code.co_consts if isinstance(x, CodeType))
+    return code
 
 
 def _looking(function: FunctionType, key: Any) -> CodeType:
@@ -136,11 +110,16 @@ def _looking(function: FunctionType, key: Any) -> CodeType:
     own.__kwdefaults__ = function.__kwdefaults__
     own.__dict__.update(vars(function))
     filled = {"CALL": _call, "KEY": key, "OWN": own}
-    code = _template.__code__
+    code = _template(len(function.__code__.co_freevars))
     constants = tuple(filled.get(x, x) if isinstance(x, str) else x for x in code.co_consts)
     return code.replace(
         co_consts=constants, co_freevars=function.__code__.co_freevars, co_name=function.__name__
     )
+
+
+@cache
+def _more_swaps() -> tuple[_Swap, ...]:
+    return tuple(_Swap(f, f.__code__, _looking(f, key)) for f, key in more())
 
 
 def _methods() -> Iterator[tuple[FunctionType, Any]]:
@@ -149,6 +128,8 @@ def _methods() -> Iterator[tuple[FunctionType, Any]]:
     for cls in Tensor.__mro__:
         for name, method in vars(cls).items():
             public = not name.startswith("_") or name in _ITEMS or name in _operators()
+            if name == "as_subclass":  # what nobody is asked about
+                continue
             if public and name not in seen and isinstance(method, FunctionType):
                 seen.add(name)
                 named = name in _operators() and name not in _BY_THEMSELVES
@@ -199,7 +180,7 @@ def _compiled_swaps() -> tuple[_Swap, ...]:
 @cache
 def _swaps() -> tuple[_Swap, ...]:
     """Every function that is recorded, once."""
-    _signatures()
+    signatures()
     found: dict[int, _Swap] = {}
     functions = [(x.target, x) for x in published().values() if type(x.target) is FunctionType]
     ops = [(cls.__call__, None) for cls in (Op, StrictOp, *OPERATORS)]
@@ -220,7 +201,40 @@ class _State:
     """How many are about for whom functions look, and whether they have the code that does."""
 
     count = 0
+    listeners = 0
     looking = False
+    listening = False
+
+
+def listen() -> None:
+    """Have functions look for listeners, until as many times :func:`unlisten` is called.
+
+    >>> listen()
+    >>> unlisten()
+    """
+    with _lock:
+        take()
+        _State.listeners += 1
+        if not _State.listening:
+            _State.listening = True
+            for swap in _more_swaps():
+                swap.function.__code__ = swap.looking
+
+
+def unlisten() -> None:
+    """One listener is gone.
+
+    >>> listen()
+    >>> unlisten()
+    """
+    with _lock:
+        _State.listeners -= 1
+        if not _State.listeners:
+            _State.listening = False
+            for swap in _more_swaps():
+                swap.function.__code__ = swap.own
+        release()
+        settle()
 
 
 def take() -> None:

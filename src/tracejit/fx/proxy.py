@@ -16,6 +16,7 @@ from ..utils import trees as pytree
 from . import interception
 from .node import Node
 from .snippets import OPERATORS, REFLECTABLE
+from .watched import Method
 
 if TYPE_CHECKING:
     from .tracer_base import TracerBase
@@ -65,6 +66,9 @@ class Proxy:
     >>> [node.name for node in graph.nodes]
     ['x', 'add', 'relu', 'sum_1']
     """
+
+    #: Methods of tensors come by their names.
+    _takes_methods = True
 
     def __init__(self, node: Node, tracer: TracerBase | None = None) -> None:
         if tracer is None:
@@ -149,7 +153,7 @@ class Proxy:
                 f"Found multiple different tracers {list(tracers)} while trying to trace operations {orig_method}"
             )
         tracer = next(iter(tracers))
-        if isinstance(orig_method, interception.Method):
+        if isinstance(orig_method, Method):
             return tracer.create_proxy("call_method", orig_method.name, args, kwargs)
         return tracer.create_proxy(
             "call_function",

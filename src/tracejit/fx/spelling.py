@@ -24,6 +24,7 @@ from ..ops.tensors_only import StrictOp
 from ..tensor import Tensor
 
 __all__ = [
+    "APART",
     "OPERATORS",
     "Published",
     "base_name",
@@ -55,7 +56,7 @@ _IN_PYTHON = frozenset(
     norm split stft tensordot unique unique_consecutive""".split()  # noqa: SIM905
 )
 #: Functions that ask about anything, make tensors of anything, or set something: they run as they are.
-_APART = frozenset(
+APART = frozenset(
     """tensor as_tensor asarray is_tensor is_storage typename from_numpy frombuffer from_dlpack to_dlpack save load
     promote_types result_type can_cast broadcast_shapes upsample upsample_nearest upsample_bilinear""".split()  # noqa: SIM905
 )
@@ -106,7 +107,7 @@ def _all() -> Iterator[Published]:
         target = getattr(tracejit, name)
         if name in _IN_PYTHON:
             yield Published(target, f"tracejit.functional.{name}", name, True)
-        elif name not in _APART:
+        elif name not in APART:
             own = target.__name__  # that of the function another name is for, if there is one
             called = own if getattr(tracejit, own, None) is target else name
             yield Published(target, f"tracejit.{called}", called, False)

@@ -85,6 +85,13 @@ _NAMES = (
 
 __all__ = [name for name in _NAMES if name in FUNCTIONS]
 globals().update({name: FUNCTIONS[name] for name in __all__})
+#: Those that are the same objects at the top of the package.
+SHARED = (
+    *("adaptive_avg_pool1d", "avg_pool1d", "bilinear", "celu_", "channel_shuffle", "conv_tbc"),
+    *(f"{name}{rank}d" for name in ("conv", "conv_transpose") for rank in (1, 2, 3)),
+    *("cosine_similarity", "native_channel_shuffle", "pairwise_distance", "pdist"),
+    *("pixel_shuffle", "pixel_unshuffle", "prelu", "relu_", "rrelu_", "selu_", "threshold_"),
+)
 #: Those here that take ``out=``.
 _WRITING = (
     *("avg_pool2d", "avg_pool3d", "gelu", "hardshrink", "logsigmoid", "normalize"),

@@ -74,6 +74,8 @@ class Hooks:
 EVERYWHERE = Hooks()
 #: How often one of them came or went, in a list so that a guard can hold the cell itself.
 EVERYWHERE_CHANGES: list[int] = [0]
+#: How many of them there are: without any, calling a module is calling its ``forward``.
+EVERYWHERE_PRESENT: list[int] = [0]
 
 
 class EverywhereHandle(RemovableHandle):
@@ -82,11 +84,13 @@ class EverywhereHandle(RemovableHandle):
     def __init__(self, kind: str, entry: Any) -> None:
         super().__init__(getattr(EVERYWHERE, kind), entry)
         EVERYWHERE_CHANGES[0] += 1
+        EVERYWHERE_PRESENT[0] += 1
 
     def remove(self) -> None:
         """Remove the hook; a second call does nothing."""
         if self._registry.pop(self.id, None) is not None:
             EVERYWHERE_CHANGES[0] += 1
+            EVERYWHERE_PRESENT[0] -= 1
 
 
 def registered(kind: str, module: Any, name: str, value: Any) -> Any:

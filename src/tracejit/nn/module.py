@@ -70,7 +70,7 @@ class Module(StateHooks, ShownHooks, ModuleTree):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run ``forward``, with hooks if there are any."""
-        if self._hooks is None and not module_hooks.EVERYWHERE_CHANGES[0]:
+        if self._hooks is None and not module_hooks.EVERYWHERE_PRESENT[0]:
             return self.forward(*args, **kwargs)
         return module_hooks.call(self, args, kwargs)
 

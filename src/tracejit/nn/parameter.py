@@ -8,6 +8,7 @@ import numpy as np
 
 from ..autograd.grad_mode import no_grad
 from ..cuda.arrays import fetched, placed
+from ..listening.classes import disabled
 from ..meta import META
 from ..modes import MODES
 from ..ops.functions.factories import empty
@@ -26,6 +27,7 @@ class Parameter(Tensor):
     """
 
     __slots__ = ()
+    __torch_function__ = staticmethod(disabled)
 
     def __new__(
         cls, data: Tensor | None = None, requires_grad: bool = True, *args: Any, **kwargs: Any

@@ -49,15 +49,15 @@ def update(
     if MODES.grad and MODES.recorder is not None:
         MODES.recorder.unsupported("a differentiable step of an optimizer")
     noted, begun = None, time.perf_counter()
-    lacks_memory = ANY[0] and any(p.is_meta for p in params)
-    may_fuse = fused is not False and whole and MODES.recorder is None and not lacks_memory
+    heard = MODES.listening or (ANY[0] and any(_has_no_memory(p) for p in params))
+    may_fuse = fused is not False and whole and MODES.recorder is None and not heard
     if may_fuse and not (config.disabled or MODES.grad):
         from .fused import update_fused
 
         noted = update_fused(rule, params, grads, states, hyper, flags, bool(fused))
         if noted is None:
             return
-    by_arrays = MODES.recorder is None and not MODES.grad and not lacks_memory
+    by_arrays = MODES.recorder is None and not MODES.grad and not heard
     with np.errstate(all="ignore"):
         for p, g, state, h in zip(params, grads, states, hyper, strict=True):
             run = _on_arrays if by_arrays and type(p._block) is not Mirrored else _on_tensors
@@ -135,7 +135,7 @@ def _on_tensors(
         real = [parts_of_complex(x) for x in (p, g, *state)]
         new_p, new_state = rule(real[0], real[1], tuple(real[2:]), h, **flags)
         for tensor, new in zip((p, *state), (new_p, *new_state), strict=True):
-            tensor._assign(complex_of_parts(new))
+            _put(tensor, complex_of_parts(new))
         return
     dtype = dtypes.float32 if p.dtype.itemsize == 2 else p.dtype
     h = tuple(_as(x, dtype) if isinstance(x, Tensor) else x for x in h)
@@ -143,7 +143,19 @@ def _on_tensors(
         _as(p, dtype), _as(g, dtype), tuple(_as(s, dtype) for s in state), h, **flags
     )
     for tensor, new in zip((p, *state), (new_p, *new_state), strict=True):
-        tensor._assign(_as(new, tensor.dtype))
+        _put(tensor, _as(new, tensor.dtype))
+
+
+def _put(tensor: Tensor, new: Tensor) -> None:
+    """Give a tensor other values; by an operator where somebody is told of them."""
+    if not MODES.grad and (MODES.listening or tensor._shown_at is not None):
+        tensor.copy_(new)
+    else:
+        tensor._assign(new)
+
+
+def _has_no_memory(x: Tensor) -> bool:
+    return x._shown_at is not None or x.is_meta
 
 
 def _as(x: Any, dtype: dtypes.DType) -> Any:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .sizes.shape_uses import ShapeUses
     from .state.calls import Listener
 
-__all__ = ["ALIKE", "CHURN", "ENDLESS", "Keeping"]
+__all__ = ["ALIKE", "CHURN", "ENDLESS", "HEARD", "HOOKED", "Keeping"]
 
 log = logging.getLogger("tracejit")
 
@@ -35,6 +35,8 @@ log = logging.getLogger("tracejit")
 CHURN = 64
 #: What stands for the structure of arguments that cannot be taken apart, which is why such a call runs eagerly.
 ENDLESS = "its arguments contain themselves"
+HEARD = "a mode is told of every operation: compiled code has none to tell of"
+HOOKED = "saved_tensors_hooks are active: compiled code keeps no single ones"
 #: Why a call ran eagerly while another was recorded.
 BUSY = "another thread was recording"
 #: Those of them that are recorded at first sight: a recording costs several eager calls.

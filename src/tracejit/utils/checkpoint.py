@@ -30,6 +30,21 @@ __all__ = [
     "set_device_states",
 ]
 
+#: Names of :mod:`tracejit.utils.selective`, which is loaded when one of them is asked for.
+_SELECTIVE = (
+    *("SAC_IGNORED_OPS", "CheckpointPolicy", "SelectiveCheckpointContext"),
+    "create_selective_checkpoint_contexts",
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _SELECTIVE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import selective
+
+    found = globals()[name] = getattr(selective, name)
+    return found
+
 
 def checkpoint(
     function: Callable[..., Any],
@@ -44,7 +59,8 @@ def checkpoint(
 ) -> Any:
     """``function(*args, **kwargs)``, whose intermediate values are computed again in backward instead of kept.
 
-    ``context_fn`` returns two context managers: one for forward, one for the second computation. With
+    ``context_fn`` returns two context managers: one for forward, one for the second computation; those of
+    :func:`create_selective_checkpoint_contexts` keep some results. With
     ``preserve_rng_state`` both draw the same random numbers. ``use_reentrant``, ``debug`` and ``early_stop`` are
     accepted and change nothing. Raises ``RuntimeError`` in backward when the second computation keeps
     other tensors than the first (``determinism_check="none"`` compares their number only).

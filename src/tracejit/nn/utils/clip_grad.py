@@ -64,7 +64,7 @@ def are_plain(tensors: list[Tensor]) -> bool:
     >>> are_plain([tj.zeros(2), tj.zeros(3)]), are_plain([tj.zeros(2), tj.zeros(3).double()])
     (True, False)
     """
-    if not tensors or MODES.recorder is not None or MODES.builder is not None:
+    if not tensors or MODES.recorder is not None or MODES.builder is not None or MODES.listening:
         return False
     dtype = tensors[0].dtype
     return dtype in (dtypes.float32, dtypes.float64) and all(

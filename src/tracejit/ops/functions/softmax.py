@@ -56,7 +56,9 @@ def _dim_said(target: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 @function(steady=True, within=_dim_said, large=True)
-def softmax(input: Tensor, dim: int | None = None, dtype: DType | None = None) -> Tensor:
+def softmax(
+    input: Tensor, dim: int | None = None, dtype: DType | None = None, *, _stacklevel: int = 3
+) -> Tensor:
     """``exp(x) / sum(exp(x))`` along ``dim``, shifted by the maximum so that nothing overflows.
 
     Multiplied by the reciprocal of the sum, one division for each sum: within 1.5 units in the last place of a division
@@ -77,7 +79,9 @@ def softmax(input: Tensor, dim: int | None = None, dtype: DType | None = None) -
 
 
 @function(steady=True, within=_dim_said, large=True)
-def log_softmax(input: Tensor, dim: int | None = None, dtype: DType | None = None) -> Tensor:
+def log_softmax(
+    input: Tensor, dim: int | None = None, dtype: DType | None = None, *, _stacklevel: int = 3
+) -> Tensor:
     """The logarithm of :func:`softmax`, computed without forming it.
 
     >>> import tracejit as tj
@@ -93,7 +97,9 @@ def log_softmax(input: Tensor, dim: int | None = None, dtype: DType | None = Non
 
 
 @function(method=False, within=_dim_said, large=True)
-def softmin(input: Tensor, dim: int | None = None, dtype: DType | None = None) -> Tensor:
+def softmin(
+    input: Tensor, dim: int | None = None, dtype: DType | None = None, *, _stacklevel: int = 3
+) -> Tensor:
     """``softmax(-input)``.
 
     >>> import tracejit as tj

@@ -110,7 +110,7 @@ def calls_forward(module: Any) -> bool:
     """Is calling a module nothing but calling its ``forward``?"""
     defining, hooks = sys.modules["tracejit.nn.module"], sys.modules["tracejit.nn.hooks"]
     own = type(module).__call__ is not defining.Module.__call__
-    return not own and module._hooks is None and not hooks.EVERYWHERE_CHANGES[0]
+    return not own and module._hooks is None and not hooks.EVERYWHERE_PRESENT[0]
 
 
 def parameter_class() -> Any:
