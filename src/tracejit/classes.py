@@ -25,6 +25,6 @@ class _Namespace:
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
+    if name.startswith(("__", "pytest")):  # what modules are asked for by Python and pytest
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return _Namespace(name)

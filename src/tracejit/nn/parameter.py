@@ -119,7 +119,7 @@ class Buffer(Tensor):
     ['mean']
     """
 
-    __slots__ = ("persistent",)
+    __slots__ = ()  # others may become one (`as_subclass`), which takes as many
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Buffer:
         """What ``__init__`` fills."""
