@@ -107,10 +107,9 @@ def matmul(x: Array, y: Array, *, dtype: DType | None = None) -> Array:
 
     Sums of half precision are float32, and rounded once; with ``dtype=float32`` they are not.
     """
-    many = max(
-        x.size * y.shape[-1], y.size * x.shape[-2]
-    )  # one operand has all batches, or both have
-    if many >= SHARED:  # these lines run for every small product
+    # One operand has all batches, or both have. Small products, of which there may be many, are told by this alone.
+    many = max(x.size * y.shape[-1], y.size * x.shape[-2])
+    if many >= SHARED:
         served = product_by_program(matmul, (x, y), {"dtype": dtype}, many)
         if served is not None:
             return served

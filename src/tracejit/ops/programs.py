@@ -77,8 +77,8 @@ def product_by_program(
     """
     if multiplications < LEAST_PRODUCTS or not _run:
         return None
-    if not all(type(x) is np.ndarray and x.dtype.isnative for x in arrays) or not _are_floats(
-        arrays
+    if not (
+        all(type(x) is np.ndarray and x.dtype.isnative for x in arrays) and _are_floats(arrays)
     ):
         return None
     return _run[0](op, arrays, attributes, False, multiplications // PRODUCTS_PER_ELEMENT)

@@ -17,34 +17,9 @@ from ...passes.fusion.groups import FULL, ROW
 from .cpu import Writer
 
 #: Elementwise ops that give nan where any operand is nan.
-_CARRIERS = frozenset(
-    [
-        *(
-            ew.add,
-            ew.sub,
-            ew.mul,
-            ew.div,
-            ew.neg,
-            ew.square,
-            ew.reciprocal,
-            ew.abs,
-            ew.cast,
-            ew.clone,
-        ),
-        *(
-            tr.exp,
-            tr.exp2,
-            tr.expm1,
-            tr.log,
-            tr.log2,
-            tr.log1p,
-            tr.sqrt,
-            tr.rsqrt,
-            tr.tanh,
-            tr.sigmoid,
-        ),
-    ]
-)
+_ARITHMETIC = (ew.add, ew.sub, ew.mul, ew.div, ew.neg, ew.square, ew.reciprocal, ew.abs)
+_FUNCTIONS = (tr.exp, tr.exp2, tr.expm1, tr.log, tr.log2, tr.log1p, tr.sqrt, tr.rsqrt, tr.tanh)
+_CARRIERS = frozenset((*_ARITHMETIC, *_FUNCTIONS, tr.sigmoid, ew.cast, ew.clone))
 
 
 def told_extremes(writer: Writer) -> frozenset[Value]:
