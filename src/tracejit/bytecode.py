@@ -57,7 +57,7 @@ _JUMPS = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT
 
 
 #: Instructions for globals, and those of the body of a class.
-_GLOBALS = frozenset(
+GLOBALS = frozenset(
     {"LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
 )
 #: What hands shared variables to nested functions, or sets them up.
@@ -265,7 +265,7 @@ def not_only_called(code: CodeType) -> frozenset[str]:
     return frozenset(
         instruction.argval
         for instruction in dis.get_instructions(code)
-        if instruction.opname in _GLOBALS
+        if instruction.opname in GLOBALS
         and not (instruction.opname == "LOAD_GLOBAL" and (instruction.arg or 0) & 1)
     )
 
@@ -283,7 +283,7 @@ def shared_not_only_called(code: CodeType) -> frozenset[str]:
     steps = [x for x in dis.get_instructions(code) if x.opname not in _BEFORE]
     beside = 1 if sys.version_info >= (3, 13) else -1  # where a call is announced
     for at, step in enumerate(steps):
-        if step.opcode in dis.hasfree and step.opname not in _NO_USE:
+        if step.opname in _CELLS and step.opname not in _NO_USE:
             near = steps[at + beside].opname if at + beside < len(steps) else ""
             if step.opname != "LOAD_DEREF" or near != "PUSH_NULL":
                 found.add(step.argval)

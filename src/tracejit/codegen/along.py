@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from .. import config
-from ..extents import is_symbolic
 from ..ir.graph import Value
 from ..ops.shapes import numel
 from ..sizes import largest
 from ..types import Shape
 from . import scalar
 from .kernel import Function, Number, Pointer, Text
-from .nest import Layout, is_one, merge_axes
+from .nest import Layout, is_one, is_zero, merge_axes
 
 #: The comparison that finds a better element, and the function that gives the better one.
 EXTREMES = {"argmax": (">", "maximum"), "argmin": ("<", "minimum")}
@@ -119,7 +118,7 @@ class AlongWriter:
         self.text.parameter(name, scalar.storage_type(dtype) + "*", pointer)
         terms = []
         for axis, stride in enumerate(self.walk.strides[name]):
-            if axis not in variables or (not is_symbolic(stride) and stride == 0):
+            if axis not in variables or is_zero(stride):
                 continue
             if is_one(stride) and axis == len(self.walk.extents) - 1:
                 terms.append(variables[axis])

@@ -24,6 +24,11 @@ def is_one(stride: int) -> bool:
     return not is_symbolic(stride) and stride == 1
 
 
+def is_zero(stride: int) -> bool:
+    """Is there the same element all along an axis, whatever the sizes are?"""
+    return not is_symbolic(stride) and stride == 0
+
+
 @dataclass(frozen=True, eq=False)
 class Layout(ByFields):
     """Where a value lies: the materialised value it shows, element offset and strides per dimension."""

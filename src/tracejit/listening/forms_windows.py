@@ -19,6 +19,25 @@ def _row(x: Any, rank: int) -> list[int]:
     )
 
 
+def _convolved(
+    rank: int,
+    input: Any,
+    weight: Any,
+    bias: Any,
+    windows: tuple[Any, Any, Any, Any],
+    transposed: bool,
+    groups: int,
+) -> Any:
+    """The operator for samples, or a single one; ``windows`` are strides, paddings, dilations and output paddings."""
+    if len(input.shape) not in (rank + 1, rank + 2):
+        return AS_WRITTEN
+    alone = len(input.shape) == rank + 1
+    *rows, output_padding = [_row(x, rank) for x in windows]
+    x = A.unsqueeze(input, 0) if alone else input
+    out = A.convolution(x, weight, bias, *rows, transposed, output_padding, groups)
+    return A.squeeze(out, 0) if alone else out
+
+
 def _convolution(rank: int) -> Any:
     def convolve(
         input: Any,
@@ -33,13 +52,8 @@ def _convolution(rank: int) -> Any:
             if padding != "valid":
                 return AS_WRITTEN
             padding = 0
-        if len(input.shape) not in (rank + 1, rank + 2):
-            return AS_WRITTEN
-        alone = len(input.shape) == rank + 1
-        rows = [_row(x, rank) for x in (stride, padding, dilation)]
-        x = A.unsqueeze(input, 0) if alone else input
-        out = A.convolution(x, weight, bias, *rows, False, [0] * rank, groups)
-        return A.squeeze(out, 0) if alone else out
+        windows = stride, padding, dilation, 0
+        return _convolved(rank, input, weight, bias, windows, False, groups)
 
     return convolve
 
@@ -55,13 +69,8 @@ def _transposed(rank: int) -> Any:
         groups: int = 1,
         dilation: Any = 1,
     ) -> Any:
-        if len(input.shape) not in (rank + 1, rank + 2):
-            return AS_WRITTEN
-        alone = len(input.shape) == rank + 1
-        rows = [_row(x, rank) for x in (stride, padding, dilation)]
-        x = A.unsqueeze(input, 0) if alone else input
-        out = A.convolution(x, weight, bias, *rows, True, _row(output_padding, rank), groups)
-        return A.squeeze(out, 0) if alone else out
+        windows = stride, padding, dilation, output_padding
+        return _convolved(rank, input, weight, bias, windows, True, groups)
 
     return convolve
 

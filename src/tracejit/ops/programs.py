@@ -58,7 +58,7 @@ def by_program(
     >>> by_program(cumsum, [np.ones(3)], {"dim": 0}, same_bits=True) is None  # too few
     True
     """
-    if not _run or not all(type(x) is np.ndarray and x.dtype.isnative for x in arrays):
+    if not _run or not _are_native(arrays):
         return None
     work = max([x.size for x in arrays])
     if work < LEAST or not (same_bits or _are_floats(arrays)):
@@ -77,11 +77,14 @@ def product_by_program(
     """
     if multiplications < LEAST_PRODUCTS or not _run:
         return None
-    if not (
-        all(type(x) is np.ndarray and x.dtype.isnative for x in arrays) and _are_floats(arrays)
-    ):
+    if not (_are_native(arrays) and _are_floats(arrays)):
         return None
     return _run[0](op, arrays, attributes, False, multiplications // PRODUCTS_PER_ELEMENT)
+
+
+def _are_native(arrays: Sequence[Array]) -> bool:
+    """Do all lie on the host, in its byte order?"""
+    return all(type(x) is np.ndarray and x.dtype.isnative for x in arrays)
 
 
 def _are_floats(arrays: Sequence[Array]) -> bool:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-from ...extents import is_symbolic
 from ...ir.graph import Value
 from ...passes.fusion.groups import is_elementary
 from ...sizes import largest, smallest
-from ..nest import is_one
+from ..nest import is_one, is_zero
 from .batches import Batches
 from .cpu import Writer
 
@@ -36,7 +35,7 @@ def ask_for_rows(writer: Writer, batches: Batches, first: Set[Value], indent: in
         if (
             access.layout is None
             or not is_one(access.strides[inner])
-            or _is_zero(access.strides[row])
+            or is_zero(access.strides[row])
         ):
             continue
         elements = LINE // value.spec.dtype.itemsize
@@ -50,7 +49,3 @@ def ask_for_rows(writer: Writer, batches: Batches, first: Set[Value], indent: in
         text.add(indent, f"for line in range({writer.number(f'{pointer}_lines', lines)}):")
         text.add(indent + 1, f"asked = ask_for({pointer}, {writer.address(access, pointer)})")
     writer.variables = kept
-
-
-def _is_zero(stride: int) -> bool:
-    return not is_symbolic(stride) and stride == 0

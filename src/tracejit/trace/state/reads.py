@@ -18,12 +18,11 @@ from typing import Any
 
 from ... import bytecode
 
-_GLOBAL = frozenset({"LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME"})
-_GLOBAL_OR_CLASS = _GLOBAL | {"LOAD_FROM_DICT_OR_GLOBALS"}
+_GLOBAL = bytecode.GLOBALS - {"LOAD_FROM_DICT_OR_GLOBALS"}
 _ATTRIBUTE = frozenset(
     {"LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "DELETE_ATTR", "LOAD_SUPER_ATTR", "IMPORT_FROM"}
 )
-_NAMING = _GLOBAL_OR_CLASS | _ATTRIBUTE
+_NAMING = bytecode.GLOBALS | _ATTRIBUTE
 _SETTING = frozenset({"STORE_ATTR", "STORE_GLOBAL"})
 #: Names of what makes classes; the first is that of the function behind a ``class`` statement.
 MAKING_CLASSES = ("__build_class__", "type", "new_class", "make_dataclass")
@@ -131,7 +130,7 @@ def reads_of(code: CodeType) -> Reads:
     for operation, name in instructions:
         if operation in _NAMING and operation not in _SETTING:
             named["loaded"].add(name)
-        if operation in _GLOBAL_OR_CLASS:
+        if operation in bytecode.GLOBALS:
             named["globals"].add(name)
         elif operation in _ATTRIBUTE:
             named["attributes"].add(name)
