@@ -259,7 +259,7 @@ def test_the_variable_of_a_comprehension_does_not_hide_that_of_the_function():
 
 
 def test_every_instruction_with_a_name_is_looked_at():
-    known = state_reads._GLOBAL | state_reads._GLOBAL_OR_CLASS | state_reads._ATTRIBUTE
+    known = state_reads._NAMING
     real = {dis.opname[code] for code in dis.hasname if code < 256}  # others exist while compiling
     assert real - known == {"IMPORT_NAME", "STORE_NAME", "DELETE_NAME"}
 
