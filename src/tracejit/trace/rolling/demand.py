@@ -76,6 +76,8 @@ class Demand:
                 self.use(operand)
         elif how == "last":
             loop.last[position] = None
+        elif how == "held":
+            loop.held[position] = None
         elif how == "filled":
             loop.filled[position] = None
         else:
@@ -125,7 +127,9 @@ class Demand:
 
 
 def single(loop: Loop, position: int, number: int) -> str:
-    """How the value of one round is had: carried on to the last, computed after the loop, or from its stack."""
+    """How the value of one round is had: carried on to the last, or held until then, computed after the loop, or from
+    its stack.
+    """
     last = number == loop.rounds - 1
     if position in loop.scatters:
         if not last:
@@ -136,7 +140,9 @@ def single(loop: Loop, position: int, number: int) -> str:
     value = loop.member(position, number)
     if position in loop.items or (is_view(value) and not is_part(loop.record, value)):
         return "again"
-    return "again" if last and loop.is_separate(position) else "collected"
+    if not last:
+        return "collected"
+    return "again" if loop.is_separate(position) else "held"
 
 
 def target_of(loop: Loop, position: int) -> Value:

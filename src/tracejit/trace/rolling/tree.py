@@ -25,7 +25,7 @@ from .draws import Draws
 from .evidence import FEW_ROUNDS, MIN_ROUNDS, Evidence
 from .forms import Seen
 from .forwarding import forwarded
-from .numbers import CountingNumbers
+from .numbers import DifferentNumbers
 from .rolling import Rolled, roll
 from .slices import flat_slices, shown_late
 
@@ -90,10 +90,10 @@ def _rolled(
         statements, further = forwarded(statements, kept)
         changed = {**{old: further.get(new, new) for old, new in changed.items()}, **further}
     statements = shown_late(statements)
-    stages: list[Draws | CountingNumbers] = []
+    stages: list[Draws | DifferentNumbers] = []
     wanted = [[changed.get(v, v) for v in outputs]]
     if signature.device < 0:
-        stages.append(CountingNumbers(statements, FEW_ROUNDS if evidence.varying else MIN_ROUNDS))
+        stages.append(DifferentNumbers(statements, FEW_ROUNDS if evidence.varying else MIN_ROUNDS))
     if leaf.recording.random_calls:
         stages.append(Draws(stages[-1].statements))
     for stage in stages:
