@@ -18,9 +18,11 @@ from .record import Record
 from .stacks import Gathered, PartStack, Stack, ViewStack, is_part, leading
 
 #: A loop of few rounds (the layers of a network) is not worth copying much for it (their parameters): below so many
-#: rounds, no more than so many bytes.
+#: rounds, no more than so many bytes. Nor are more, unless what a round computes is so many times as much as what is
+#: copied for it.
 MANY_ROUNDS = 32
 MOST_COPIED = 1 << 16
+LEAST_COMPUTED = 4
 
 #: What ``cat`` joins: stacks, and values that belong to none.
 Pieces = list[Stack | Value]
@@ -114,7 +116,8 @@ class Demand:
         """All that is wanted of a loop is known."""
         loop.demand()
         copied = sum(stack.nbytes for stack in loop.stacks if isinstance(stack, Gathered))
-        if loop.rounds < MANY_ROUNDS and copied > MOST_COPIED:
+        few = loop.rounds < MANY_ROUNDS or loop.computed < LEAST_COMPUTED * copied
+        if few and copied > MOST_COPIED:
             raise RefusedError(loop)
         for filled in loop.filled:
             self.use(target_of(loop, filled))

@@ -110,6 +110,12 @@ class Loop:
         """Does a round read what an earlier one computed?"""
         return any(isinstance(read, Carried) for reads in self.reads for read in reads or ())
 
+    @property
+    def computed(self) -> int:
+        """The bytes of what all its rounds compute."""
+        made = [self.template(p) for p in self.needed if p not in self.items]
+        return self.rounds * sum(v.spec.nbytes for v in made if not is_view(v))
+
     def member(self, position: int, number: int) -> Value:
         """The recorded value at a position in a round."""
         return self.record.members[self.start + number * self.period + position]
