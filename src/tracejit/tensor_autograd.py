@@ -213,7 +213,7 @@ class AutogradMethods(TensorCore):
         if self._array is None and not isinstance(self._block, StandIn):
             self._array = self.array  # both must show one array
         other = self._alias()
-        if MODES.recorder is not None:
+        if MODES.recorder is not None and not self._stands_for_samples():
             MODES.recorder.detach(self, other)
         return other
 

@@ -160,7 +160,7 @@ def _apply(op: Op, operands: tuple[Any, ...], attributes: dict[str, Any], given:
     level = max([x._block.level for x in operands if is_batched(x)], default=0)
     if not level:
         return _before[0](op, operands, attributes) if _before else None
-    if op.dynamic or op.tells_values or MODES.builder is not None or MODES.recorder is not None:
+    if op.dynamic or op.tells_values or MODES.builder is not None:
         raise LeavesBatch
     operands = with_numbers(op, operands)
     found = [_operand(x, level) for x in operands]

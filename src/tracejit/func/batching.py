@@ -1,9 +1,8 @@
 """vmap: a function of single samples applied to every sample of a batch.
 
-Eager, the function runs once, on tensors that stand for a sample of the batch (:mod:`.batched`). Where it looks at
-elements of one, writes to one, or draws other numbers for each, samples are taken one after the other and results
-stacked. So they are where somebody listens, as in compiled functions: there the samples' operations are rounds of one
-loop.
+The function runs once, on tensors that stand for a sample of the batch (:mod:`.batched`). Where it looks at elements of
+one, writes to one that it was given, or draws other numbers for each, samples are taken one after the other and results
+stacked; compiled, their operations are rounds of one loop then.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def vmap(
     that are not sliced, and results that are no tensors or the same for all. Arguments given by keyword are not sliced.
     Random draws differ from sample to sample where ``randomness`` is "different", and are those of the first sample
     where it is "same"; else they raise ``RuntimeError``. Of a batch without samples ``func`` is called with zeros.
-    Samples are taken one by one whatever ``chunk_size`` says. Raises ``ValueError`` for dimensions that do not fit, for
+    All samples are taken at once whatever ``chunk_size`` says. Raises ``ValueError`` for dimensions that do not fit, for
     batches of different sizes and for a ``chunk_size`` that is not positive.
 
     >>> import tracejit as tj
@@ -88,13 +87,13 @@ def vmap(
 
 
 def may_batch() -> bool:
-    """Does nobody listen to ops but calls of vmap around, and do all run on the host?
+    """Does nobody listen to ops but recordings and calls of vmap around, and do all run on the host?
 
     >>> may_batch()
     True
     """
     modes = MODES
-    alone = modes.recorder is None and modes.builder is None and modes.anomaly is None
+    alone = modes.builder is None and modes.anomaly is None
     heard = modes.listening and not batched.is_batching()
     return alone and not (heard or modes.saved_hooks or MODULES or modes.autocast is not None)
 
