@@ -119,7 +119,12 @@ def samples_of(x: Any, level: int) -> Tensor | None:
 
 
 def sample_of(samples: Tensor, level: int, inside: bool = False) -> Tensor:
-    """What stands for a sample of ``samples``, whose first dimension is the batch; were they computed ``inside``?"""
+    """What stands for a sample of ``samples``, whose first dimension is the batch; were they computed ``inside``?
+
+    >>> import tracejit as tj
+    >>> sample_of(tj.ones(3, 2), 1).shape
+    tracejit.Size([2])
+    """
     kind = samples.spec
     type_of_one = TensorType(kind.shape[1:], kind.dtype)
     made = Tensor._wrap(None)
@@ -132,7 +137,15 @@ def sample_of(samples: Tensor, level: int, inside: bool = False) -> Tensor:
 
 @contextmanager
 def batching() -> Iterator[int]:
-    """Inside, tensors may stand for samples; the level of those of this call."""
+    """Inside, tensors may stand for samples; the level of those of this call.
+
+    >>> import tracejit as tj
+    >>> with batching() as level:
+    ...     samples_of(sample_of(tj.ones(3, 2), level) * 2, level)
+    tensor([[2., 2.],
+            [2., 2.],
+            [2., 2.]])
+    """
     listening, MODES.listening = MODES.listening, True  # compiled functions run as they are written
     MODES.note()
     _depth.level += 1
