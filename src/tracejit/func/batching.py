@@ -40,8 +40,8 @@ def vmap(
     that are not sliced, and results that are no tensors or the same for all. Arguments given by keyword are not sliced.
     Random draws differ from sample to sample where ``randomness`` is "different", and are those of the first sample
     where it is "same"; else they raise ``RuntimeError``. Of a batch without samples ``func`` is called with zeros.
-    All samples are taken at once whatever ``chunk_size`` says. Raises ``ValueError`` for dimensions that do not fit, for
-    batches of different sizes and for a ``chunk_size`` that is not positive.
+    All samples are taken at once whatever ``chunk_size`` says. Raises ``ValueError`` for dimensions that do not fit,
+    for batches of different sizes and for a ``chunk_size`` that is not positive.
 
     >>> import tracejit as tj
     >>> tj.vmap(tj.dot)(tj.ones(2, 3), tj.ones(2, 3))
