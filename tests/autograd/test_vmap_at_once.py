@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -214,3 +216,29 @@ def test_a_sample_that_got_out_says_so():
     vmap(lambda x: kept.append(x) or x.sum())(tj.ones(2, 3))
     with pytest.raises(RuntimeError, match="after that has returned"):
         kept[0].sum().item()
+
+
+def test_threads_batch_side_by_side():
+    x = tj.arange(12.0).reshape(4, 3)
+    expected = vmap(grad(lambda r: (r * r).sin().sum()))(x)
+    stop, failed = threading.Event(), []
+
+    def plain():
+        while not stop.is_set():
+            if (x * 2 + 1).sum().item() != 144.0:
+                failed.append("plain")
+
+    def batched():
+        found = [vmap(grad(lambda r: (r * r).sin().sum()))(x) for _ in range(50)]
+        if not all(tj.equal(y, expected) for y in found):
+            failed.append("batched")
+
+    threads = [threading.Thread(target=batched) for _ in range(2)]
+    beside = threading.Thread(target=plain)
+    for thread in (beside, *threads):
+        thread.start()
+    for thread in threads:
+        thread.join()
+    stop.set()
+    beside.join()
+    assert not failed

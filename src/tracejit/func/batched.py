@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..autograd.op_node import OpNode
-from ..dispatch import with_numbers
+from ..dispatch import apply, with_numbers
 from ..layout import contiguous_layout
+from ..locks import renewed_lock
 from ..mirrored import StandIn
 from ..modes import MODES
 from ..ops import op as op_module
@@ -83,10 +84,11 @@ class _Depth(threading.local):
 
 
 _depth = _Depth()
-_lock = threading.Lock()
-#: How many calls of all threads there are, and the dispatcher that was there before.
+_lock = renewed_lock()
+#: How many calls of all threads there are, and the dispatcher that was there before; it stays, for threads that came by
+#: this door a moment ago.
 _calls: list[int] = [0]
-_before: list[Dispatcher] = []
+_before: list[Dispatcher] = [apply]
 
 
 def is_batched(x: Any) -> bool:
@@ -151,7 +153,7 @@ def batching() -> Iterator[int]:
     _depth.level += 1
     with _lock:
         if not _calls[0]:
-            _before.append(op_module._apply)
+            _before[0] = op_module._apply
             set_dispatcher(_apply)
         _calls[0] += 1
     try:
@@ -159,10 +161,8 @@ def batching() -> Iterator[int]:
     finally:
         with _lock:
             _calls[0] -= 1
-            if not _calls[0]:
-                before = _before.pop()
-                if op_module._apply is _apply:
-                    set_dispatcher(before)
+            if not _calls[0] and op_module._apply is _apply:
+                set_dispatcher(_before[0])
         _depth.level -= 1
         MODES.listening = listening
         MODES.note()
@@ -172,7 +172,7 @@ def _apply(op: Op, operands: tuple[Any, ...], attributes: dict[str, Any], given:
     """The door while somebody batches."""
     level = max([x._block.level for x in operands if is_batched(x)], default=0)
     if not level:
-        return _before[0](op, operands, attributes) if _before else None
+        return _before[0](op, operands, attributes)
     if op.dynamic or op.tells_values or MODES.builder is not None:
         raise LeavesBatch
     operands = with_numbers(op, operands)
