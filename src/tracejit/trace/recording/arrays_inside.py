@@ -23,6 +23,7 @@ from ...ops import elementwise
 from ...tensor import Tensor
 from ...tensor_core import Version
 from ...tensor_make import written_down
+from ...varying_arrays import VaryingArray
 from ..arrays.arguments import ArgumentArray, argument_arrays
 from ..arrays.unread import given_arguments
 from .kept_alive import KeptAlive
@@ -65,6 +66,8 @@ class ArraysInside:
 
     def array_copied(self, array: Any, wanted: DType | None) -> Tensor | None:
         """A tensor with a copy of ``array``, in the ``wanted`` dtype, if that is one among the arguments."""
+        if type(array) is VaryingArray:
+            return array.told(wanted)  # type: ignore[no-any-return]
         found = None if self.failure is not None else self.given.get(id(array))
         if found is None:
             return None
@@ -76,6 +79,8 @@ class ArraysInside:
     def array_shown(self, array: Any) -> Tensor | None:
         """A tensor on the memory of ``array``, if that is among the arguments or like those that runs make."""
         self.stop_trial("makes a tensor of an array")
+        if type(array) is VaryingArray:
+            return array.shown()  # type: ignore[no-any-return]
         if self.failure is None and id(array) in self.given:
             self.not_in_rounds()
             given = self.given[id(array)][0]
