@@ -1,8 +1,9 @@
 """Arrays that ``numpy.random`` draws anew at every call: what user code holds in their place while it is recorded.
 
-A tensor may be made of such an array, and be indexed with it; arithmetic with numbers and ``astype`` make another one.
-All else that is done with it happens in NumPy, unseen, so it gets the array itself and the recorder hears of it. It is
-no subclass of ``ndarray``, whose memory code in C would read without asking.
+A tensor may be made of such an array, and be indexed with it; arithmetic with numbers and ``astype`` make another one,
+and an element of a vector is a number that varies. All else that is done with it happens in NumPy, unseen, so it gets
+the array itself and the recorder hears of it. It is no subclass of ``ndarray``, whose memory code in C would read
+without asking.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
 _COMPARED = ("lt", "le", "gt", "ge")
 #: The other methods of Python that arrays have.
 _SEEN = (
-    "abs and bool complex contains delitem divmod eq float format getitem index int invert iter lshift matmul "
+    "abs and bool complex contains delitem divmod eq float format index int invert iter lshift matmul "
     "ne or pos rand rdivmod reduce_ex repr rlshift rmatmul ror rrshift rshift rxor setitem str xor"
 )
 
@@ -84,6 +85,11 @@ class VaryingArray(Standing):
         made = _derived(lambda array: array.reshape(shape), ("reshape", *shape), self)
         self._shown = True
         return made
+
+    def __getitem__(self, key: Any) -> Any:
+        if type(key) is int and self.ndim == 1 and self.dtype == np.float64 and self._live():
+            return self._owner.item_drawn(self, key, self._value[key])
+        return self._forced()[_seen(key)]
 
     def __neg__(self) -> Any:
         return _derived(OPERATIONS["neg"], ("neg",), self)

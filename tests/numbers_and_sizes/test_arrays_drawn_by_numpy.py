@@ -88,8 +88,14 @@ def empty(x):
     return x + tj.tensor(np.random.randn(0, 3)).sum() + tj.tensor(np.random.randn(1))
 
 
+def an_element(x):
+    share = np.random.rand(1)[0]
+    return share * x * np.random.normal(0, 1, 3)[-1] if np.random.rand(2)[1] < 2 else x
+
+
 COMPILED = [
     mixed,
+    an_element,
     in_a_dict,
     indexed,
     computed,
@@ -150,7 +156,13 @@ def shown_and_computed_with(x):
 
 def looked_at(x):
     z = np.random.rand(3)
-    return (x * 2 if z[0] > 0.5 else x) * z.mean() + tj.tensor(np.sqrt(z))
+    return (x * 2 if z.max() > 0.5 else x) * z.mean() + tj.tensor(np.sqrt(z))
+
+
+def outside(x):
+    with pytest.raises(IndexError):
+        np.random.rand(3)[3]
+    return x * float(np.random.rand(2, 2)[0, 1]) * np.random.rand(3)[:2].sum()
 
 
 def stacked(x):
@@ -172,6 +184,7 @@ EAGER = [
     shown_twice,
     shown_and_computed_with,
     looked_at,
+    outside,
     stacked,
     not_hashed,
 ]

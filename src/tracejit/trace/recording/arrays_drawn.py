@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from operator import index
+from operator import index, itemgetter
 from typing import Any
 from weakref import ref
 
@@ -42,6 +42,7 @@ class ArraysDrawn:
     _operands: Callable[[Sequence[Any]], tuple[Any, ...]]
     _step: Callable[[Number], None]
     emit: Callable[..., Value]
+    number_called: Callable[..., Number]
     alive: Any
     show: Callable[[Tensor, Value], None]
     unsupported: Callable[[str], None]
@@ -86,6 +87,12 @@ class ArraysDrawn:
         number = self.signature.numbers.call(function, known, (key, *parts), label, np.ndarray)
         self._step(number)
         return self.varying(number, array)
+
+    def item_drawn(self, array: VaryingArray, at: int, value: Any) -> Any:
+        """What the user's code gets for an element of a drawn vector."""
+        return self.varying(
+            self.number_called(itemgetter(at), [array], ("item", at), "drawn"), value
+        )
 
     def array_told(self, array: VaryingArray, wanted: DType | None) -> Tensor:
         """A tensor of a drawn array, in the ``wanted`` dtype; on its memory, if something is to lie there."""

@@ -2,9 +2,9 @@
 
 ``from_numpy(np.arange(n))`` is the same at every call that the recording serves, for what the code computes it from is
 known. The array must be gone with the run, though, and have held the same values all the time: its other names may
-write to the memory of the tensor. So it is with arrays of the Python state (tables that an object keeps), which calls compare
-by what they hold; a result may not show their memory. An array among the arguments that nothing else is made of
-(`arrays`) is an argument.
+write to the memory of the tensor. So it is with arrays of the Python state (tables that an object keeps), which calls
+compare by what they hold; a result may not show their memory. An array among the arguments that nothing else is made
+of (`arrays`) is an argument.
 """
 
 from __future__ import annotations

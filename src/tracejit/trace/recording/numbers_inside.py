@@ -232,7 +232,7 @@ class NumbersInside(ArraysDrawn, TextsInside):
     def _decide(self, number: Number) -> None:
         """What follows hangs on a number: one drawn from many others hardly comes again."""
         found = outcomes(number, self.drawn) if self.drawn else 1.0
-        if number.kind is bool:
+        if number.kind in (bool, np.bool_):
             found = (
                 2.0 if found == math.inf else 1.0
             )  # whole numbers are in a range, or are seen as well
