@@ -19,9 +19,7 @@ from .varying import OPERATIONS, is_varying
 __all__ = ["VaryingArray"]
 
 #: What an array of this shape and dtype always has.
-_FIXED = frozenset(
-    {"dtype", "flags", "itemsize", "nbytes", "ndim", "shape", "size", "__array_interface__"}
-)
+_FIXED = frozenset({"dtype", "flags", "itemsize", "nbytes", "ndim", "shape", "size"})
 _NUMBERS = frozenset({int, float, np.float64, np.float32})
 _ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
 _COMPARED = ("lt", "le", "gt", "ge")
@@ -78,6 +76,18 @@ class VaryingArray(Standing):
         kind = np.dtype(dtype)
         return _derived(lambda array: array.astype(kind), ("astype", str(kind)), self)
 
+    def copy(self, *given: Any, **named: Any) -> Any:
+        """The same numbers in other memory."""
+        if given or named:
+            return self._forced().copy(*given, **named)
+        return _derived(lambda array: array.copy(), ("copy",), self)
+
+    def __copy__(self) -> Any:
+        return self.copy()
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.copy()
+
     def reshape(self, *shape: Any) -> Any:
         """Its numbers in another shape."""
         if not all(type(n) is int for n in shape):
@@ -100,11 +110,19 @@ class VaryingArray(Standing):
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if any(hasattr(type(x), "takes_varying_numbers") for x in inputs):
             return NotImplemented
-        return getattr(ufunc, method)(*map(_seen, inputs), **kwargs)
+        return getattr(ufunc, method)(*_seen(inputs), **_seen(kwargs))
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return function(*_seen(args), **_seen(kwargs))
 
 
 def _seen(value: Any) -> Any:
-    return value._forced() if isinstance_of(value) else value
+    """What is given to NumPy, with arrays for those that vary."""
+    if isinstance_of(value):
+        return value._forced()
+    if type(value) in (list, tuple):
+        return type(value)(map(_seen, value))
+    return {k: _seen(x) for k, x in value.items()} if type(value) is dict else value
 
 
 def isinstance_of(value: Any) -> bool:

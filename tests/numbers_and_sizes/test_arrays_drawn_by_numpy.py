@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -84,6 +86,16 @@ def asked(x):
     return x + tj.FloatTensor(z)
 
 
+def copied(x):
+    z = np.random.rand(3)
+    return (
+        x
+        + tj.from_numpy(copy.deepcopy(z)).mul_(2)
+        + tj.from_numpy(z.copy())
+        - tj.tensor(copy.copy(z))
+    )
+
+
 def empty(x):
     return x + tj.tensor(np.random.randn(0, 3)).sum() + tj.tensor(np.random.randn(1))
 
@@ -104,6 +116,7 @@ COMPILED = [
     rounds,
     shown,
     asked,
+    copied,
     empty,
 ]
 
@@ -176,7 +189,48 @@ def not_hashed(x):
     return x + tj.tensor(z) @ tj.tensor(np.eye(3) @ z)
 
 
+def copied_and_written(x):
+    z = np.random.rand(3)
+    other = copy.deepcopy(z)
+    other[0] = 2
+    return x + tj.tensor(z) * tj.tensor(other)
+
+
+def filled(x):
+    z, w = np.random.rand(3), np.random.rand(3)
+    np.copyto(z, [1.0, 2.0, 3.0])
+    np.add(w, z, out=w)
+    np.add.at(w, [0, 0], 1)
+    return x + tj.tensor(w)
+
+
+def shuffled(x):
+    z = np.random.permutation(3)
+    np.random.shuffle(z)
+    return x + tj.tensor(z)
+
+
+def as_memory(x):
+    return x * len(bytes(np.random.randint(0, 9, 3))) + np.frombuffer(np.random.rand(3))[0]
+
+
+class Elsewhere(partial):
+    """Is called by code in C, of which nobody knows what it takes."""
+
+
+MEMORY = Elsewhere(memoryview)
+
+
+def as_memory_elsewhere(x):
+    return x + MEMORY(np.random.rand(3))[1]
+
+
 EAGER = [
+    copied_and_written,
+    filled,
+    shuffled,
+    as_memory,
+    as_memory_elsewhere,
     returned,
     kept,
     known_by_two_names,

@@ -7,8 +7,10 @@ and from numbers. It has the shape that it has in the recorded run; what decides
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from operator import index, itemgetter
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 from weakref import ref
 
@@ -23,9 +25,14 @@ from ...tensor import Tensor
 from ...varying import is_varying, plain
 from ...varying_arrays import VaryingArray
 from ..numbers.numbers import Number, outcome_key
+from ..state.checks import Check
+from ..state.purity import words
+from ..state.reads import is_library_module
 from .inputs import Signature
 
 _NUMBERS = frozenset({int, float})
+#: Names of what reads or changes memory, and takes nothing that has none.
+_BUFFERS = words("bytearray bytes frombuffer hashlib memoryview send shuffle write zlib")
 #: The names of parameters that bound a range of whole numbers.
 _BOUNDS = frozenset({"low", "high", "a"})
 #: How many positional parameters come before the size, of methods that draw from a range of whole numbers.
@@ -47,12 +54,16 @@ class ArraysDrawn:
     show: Callable[[Tensor, Value], None]
     unsupported: Callable[[str], None]
     varying: Callable[[Number, Any], Any]
+    codes: Sequence[CodeType]
+    state_checks: Sequence[Check]
 
     def kinds_drawn(self, given: Sequence[Any], named: Mapping[str, Any]) -> frozenset[type]:
         """Of what a method of a generator may give, with these arguments, calls can draw their own."""
         numbers = frozenset() if named else _NUMBERS
         constant = all(_is_constant(plain(x)) for x in (*given, *named.values()))
-        return numbers | {np.ndarray} if constant else numbers
+        strict = any(is_foreign(getattr(c, "expected", None)) for c in self.state_checks)
+        strict = strict or not all(map(_BUFFERS.isdisjoint, [c.co_names for c in self.codes]))
+        return numbers | {np.ndarray} if constant and not strict else numbers
 
     def array_drawn(
         self, method: Callable[..., Any], given: Sequence[Any], named: Mapping[str, Any], array: Any
@@ -126,6 +137,34 @@ class _Draw:
         """The array for this call."""
         named = dict(zip(self.names, given[self.count :], strict=True))
         return self.method(*given[: self.count], **named)
+
+
+def is_foreign(value: Any) -> bool:
+    """Is this compiled code, of Numba or of others, that may take nothing but true arrays?
+
+    >>> import math
+    >>> is_foreign(math.sqrt), is_foreign(np.sqrt), is_foreign(is_foreign)
+    (False, False, False)
+    """
+    kind = type(value)
+    if kind is ModuleType:
+        file = vars(value).get("__file__") or ".py"
+        return not file.endswith(".py") and not _converts(value.__name__)
+    if kind is BuiltinFunctionType:
+        return not _converts(value.__module__ or type(value.__self__).__module__)
+    if kind in _CALLED_IN_PYTHON or _converts(str(kind.__module__)):
+        return False
+    call = next((vars(c)["__call__"] for c in kind.__mro__ if "__call__" in vars(c)), None)
+    return call is not None and not isinstance(call, FunctionType)
+
+
+def _converts(name: str) -> bool:
+    """Does a module belong to this package, the standard library, or a library that asks for arrays as NumPy does?"""
+    return is_library_module(sys.modules.get(name), name) and not name.startswith("numba")
+
+
+#: Classes whose objects Python calls by running their code, which is known; classes are made, not called.
+_CALLED_IN_PYTHON = frozenset({FunctionType, MethodType, type})
 
 
 def _told(method: str, name: int | str, value: Any) -> Any:
