@@ -106,7 +106,8 @@ class ArraysInside:
         self.not_in_rounds()
         before = array.copy()
         value = self.emit(elementwise.clone, (self.value_of(written_down(before)),), {})
-        guarded = any(type(c) is Contents and c.holder is array for c in self.state_checks)
+        tables = [c.holder for c in self.state_checks if type(c) is Contents]
+        guarded = any(x is array or x is array.base for x in tables)
         shown = _Shown(array, before, value if guarded else None)
         tensor = Tensor._wrap(shown.numbers)
         shown.version = tensor._writes
