@@ -57,6 +57,8 @@ class ArraysDrawn:
     codes: Sequence[CodeType]
     state_checks: Sequence[Check]
 
+    arrays_told = False  # are there tensors of drawn arrays, which lie on the host?
+
     def kinds_drawn(self, given: Sequence[Any], named: Mapping[str, Any]) -> frozenset[type]:
         """Of what a method of a generator may give, with these arguments, calls can draw their own."""
         numbers = frozenset() if named else _NUMBERS
@@ -109,6 +111,7 @@ class ArraysDrawn:
         """A tensor of a drawn array, in the ``wanted`` dtype; on its memory, if something is to lie there."""
         value = plain(array)
         (number,) = self._operands([array])
+        self.arrays_told = True
         dtype = dtypes.from_numpy(value.dtype)
         cell = self.signature.cell(number, dtype, value.shape)
         made = Tensor._wrap(value.view() if array._shown else np.array(value, order="C"))
