@@ -12,6 +12,7 @@ from collections.abc import Set
 from ...ir.graph import Value
 from ...ops import elementwise as ew
 from ...ops import transcendental as tr
+from ...ops.random import RandomSource
 from ...ops.table import Reduction
 from ...passes.fusion.groups import FULL, ROW
 from .cpu import Writer
@@ -26,7 +27,11 @@ def told_extremes(writer: Writer) -> frozenset[Value]:
     """The largest or smallest elements of rows that may be found as if there were no nan.
 
     That holds for one that is not stored itself, if all that is stored and hangs on it is nan as soon as an element is.
+    Not where numbers are drawn: such loops are left to LLVM's vectoriser, which knows nothing of these extremes.
     """
+    values = writer.group.values
+    if any(isinstance(x.op, RandomSource) for v in values for x in (v, *v.value_operands)):
+        return frozenset()
     return frozenset(
         v for v in writer.group.values if _is_extreme(writer, v) and _is_told(writer, v)
     )
