@@ -16,6 +16,7 @@ from .. import reduction as r
 from ..ordering import cumsum
 from ..precision import full_precision
 from ..table import function
+from ..underived import refuse_gradients
 from .activations import logsigmoid
 from .common import Number, Tensor, as_type, constant, require_float, shape_of
 from .loss_reductions import check_reduction, old_reduction, reduced
@@ -37,6 +38,7 @@ def soft_margin_loss(
     >>> tj.soft_margin_loss(tj.zeros(2), tj.tensor([1.0, -1.0]))
     tensor(0.6931)
     """
+    refuse_gradients("soft_margin_loss", target=target)
     loss = e.neg(logsigmoid(e.mul(input, target)))
     return reduced(loss, old_reduction(size_average, reduce, reduction))
 
@@ -95,6 +97,7 @@ def multi_margin_loss(
     if p not in (1, 2):
         raise ArgumentValueError("only p == 1 and p == 2 supported")
     check_reduction(reduction)
+    refuse_gradients("multi_margin_loss", weight=weight)
     x, y, alone = _rows("multi_margin_loss", input, target, False)
     classes = shape_of(x)[1]
     if weight is not None and weight.ndim != 1:

@@ -14,6 +14,7 @@ from .. import reduction as r
 from .. import transcendental as t
 from ..precision import given_precision
 from ..table import function
+from ..underived import refuse_gradients
 from .common import Tensor, as_type, require_float, shape_of, upcast
 from .matrices import matmul
 from .reductions import count
@@ -275,6 +276,7 @@ def normalized_by_batch(
             bias=bias,
         )
     require_float("batch_norm", input)
+    refuse_gradients("native_batch_norm", running_mean=running_mean, running_var=running_var)
     _check_dtypes(input, weight, bias, running_mean, running_var)
     x = upcast(input)
     if training or running_mean is None or running_var is None:
