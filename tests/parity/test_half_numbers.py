@@ -30,6 +30,36 @@ CASES = [
     "x > 0.3333",
 ]
 
+SUMS = [
+    "t.addmm(y, y, y.T, beta=0.6, alpha=0.2)",
+    "t.addmm(y[0], y, y)",
+    "t.addmv(x[:20], y, y[0])",
+    "t.baddbmm(z, z, z, beta=2, alpha=3)",
+    "f.linear(y, y, y[0])",
+    "f.linear(z, y, y[0])",
+    "f.linear(y[0], y, y[0])",
+]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("case", SUMS)
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_sums_with_products_are_rounded_once(case: str, dtype: str, compiled: bool) -> None:
+    """Products of such numbers are exact, and so are their sums, but for the last rounding."""
+
+    def run(t: Any) -> Any:
+        x = (t.tensor(NUMBERS) * 4).round().to(getattr(t, dtype))
+        x = x * 0.25 + 8
+
+        def f(x: Any) -> Any:
+            y, z = x[:400].reshape(20, 20), x[:800].reshape(2, 20, 20)
+            return eval(case, {"t": t, "f": t.nn.functional, "x": x, "y": y, "z": z})
+
+        f = tj.compile(f) if compiled and t is tj else f
+        return [f(x).float().numpy() for _ in range(2)][1]
+
+    assert np.array_equal(run(torch), run(tj))
+
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])

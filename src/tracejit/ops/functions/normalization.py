@@ -7,20 +7,19 @@ from typing import Any
 
 from ...dtypes import float32
 from ...errors import ArgumentValueError, DtypeError, ShapeError
-from ...modes import MODES
 from .. import elementwise as e
 from .. import movement as m
 from .. import reduction as r
 from .. import transcendental as t
-from ..precision import given_precision
+from ..precision import given_precision, lower_precision
 from ..table import function
 from ..underived import refuse_gradients
-from .common import Tensor, as_type, require_float, shape_of, upcast
-from .matrices import matmul
+from .common import Tensor, as_type, promoted, require_float, shape_of, upcast
+from .matrices import before_a_sum, matmul, times
 from .reductions import count
 
 
-@function(method=False, steady=True)
+@function(method=False, within=lower_precision, steady=True)
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``input @ weight.T + bias``: ``input`` (..., in), ``weight`` (out, in) or (in,), ``bias`` (out,).
 
@@ -31,10 +30,11 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     tensor([2., 3.])
     """
     transposed = m.permute(weight, dims=tuple(range(len(weight.spec.shape)))[::-1])
-    product = matmul(input, transposed)
-    if bias is not None and MODES.autocast is not None:
-        bias = as_type(bias, product.dtype)
-    return product if bias is None else e.add(product, bias)
+    if bias is None:
+        return matmul(input, transposed)
+    wide = before_a_sum(input, weight)
+    found = e.add(times(input, transposed, wide), bias)
+    return found if wide is None else as_type(found, promoted(input, bias))
 
 
 @function(method=False, within=given_precision, large=True)
