@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import autograd, nn
-from .dtypes import DType
+from .dtypes import DType, uint8
 from .modes import MODES
 from .ops.table import FUNCTIONS
 from .tensor import Tensor
@@ -136,6 +136,12 @@ def _resized(mode: str, rank: int) -> Callable[..., Any]:
     return resized
 
 
+def _smoothed(mode: str) -> Callable[..., Any]:
+    """:func:`_resized` with a filter that widens as the image shrinks."""
+    resized = _resized(mode, 2)
+    return lambda *args, **options: resized(*args, **options, antialias=True)
+
+
 def _padded(mode: str) -> Callable[..., Any]:
     def padded(x: Tensor, padding: Sequence[int]) -> Any:
         return F.pad(x, tuple(padding), mode=mode)
@@ -207,6 +213,13 @@ def _batch_norm(
     return found
 
 
+def _batch_norm_with_update(x: Tensor, *arguments: Any) -> tuple[Any, ...]:
+    """``(x, weight, bias, mean, var, momentum, eps)``; the last result is what a library would keep, here nothing."""
+    *first, momentum, eps = arguments
+    found = FUNCTIONS["native_batch_norm"](x, *first, True, momentum, eps)
+    return *found, x.new_zeros(0, dtype=uint8)
+
+
 def _finite_and_unscaled(grads: Sequence[Tensor], found_inf: Tensor, inverse: Tensor) -> None:
     """Multiply all by ``inverse``; ``found_inf`` becomes one where an element is not finite."""
     with autograd.no_grad():
@@ -274,6 +287,7 @@ PARTS: dict[str, Callable[..., Any]] = {
     "upsample_bilinear2d": _resized("bilinear", 2),
     "upsample_bicubic2d": _resized("bicubic", 2),
     "upsample_trilinear3d": _resized("trilinear", 3),
+    **{f"_upsample_{mode}2d_aa": _smoothed(mode) for mode in ("bilinear", "bicubic")},
     **{f"reflection_pad{n}d": _padded("reflect") for n in (1, 2, 3)},
     **{f"replication_pad{n}d": _padded("replicate") for n in (1, 2, 3)},
     "im2col": _columns,
@@ -286,6 +300,7 @@ PARTS: dict[str, Callable[..., Any]] = {
     "_local_scalar_dense": Tensor.item,
     "_safe_softmax": _safe_softmax,
     "_native_batch_norm_legit": _batch_norm,
+    "_batch_norm_with_update": _batch_norm_with_update,
     "_amp_foreach_non_finite_check_and_unscale_": _finite_and_unscaled,
     "_aminmax": FUNCTIONS["aminmax"],
     "_shape_as_tensor": _shape_as_tensor,
