@@ -44,7 +44,7 @@ CALLS = {
     "distances": "t._euclidean_dist(x[0], g[0])",
     "products": "t._int_mm(x[0].to(t.int8), g[0].mT.to(t.int8))",
     "cast": "t._cast_Float(x)",
-    "chosen": "t._unsafe_masked_index(x, x[:, :, 0] > 0, [t.tensor([0, 7]), None, t.tensor([-9, 1])], 0.5)",
+    "chosen": "t._unsafe_masked_index(x, x[:, :, :1] > 0, [t.tensor([[0], [7]]), t.tensor([[-9, 1, 2, 3]])], 0.5)",
     "added": "t._unsafe_masked_index_put_accumulate(x, x > 0, [t.tensor([9, 1])[:, None, None], "
     "t.arange(4)[:, None], t.arange(6)], g)",
     "added to nothing": "t._unsafe_masked_index_put_accumulate(x[:0], x > 0, [t.arange(6)], g)",

@@ -6,7 +6,7 @@ import pytest
 
 import tracejit as tj
 
-nan = math.nan
+nan, inf = math.nan, math.inf
 
 
 def leaf(*values):
@@ -74,6 +74,12 @@ def test_variances_below_the_least_have_the_slope_of_the_least():
         return tj.nn.functional.gaussian_nll_loss(tj.zeros(3), tj.zeros(3), x, eps=0.5, full=True)
 
     assert both(lambda x: loss(x) * 3, 0.0, 0.25, 1.0) == "[1.0, 1.0, 0.5]"
+
+
+def test_margins_that_overflow():
+    loss = lambda x: tj.soft_margin_loss(x, tj.ones(3), reduction="none")  # noqa: E731
+    assert loss(tj.tensor([-100.0, 200.0, nan])).tolist()[:2] == [inf, 0.0]
+    assert both(loss, -100.0, 200.0, nan) == "[nan, -0.0, nan]"
 
 
 def test_absolute_values_below_zero_are_followed_backwards():

@@ -1,4 +1,7 @@
-"""Sums of a tensor and a product, both scaled. Of half precision they are rounded once, on the host."""
+"""Sums of a tensor and a product, both scaled. Half precision is rounded on the host where PyTorch rounds it.
+
+Products of matrices are added before they are rounded. By vectors, numbers and what they scale are rounded, too.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,9 @@ from .. import reduction as r
 from .. import shapes
 from ..precision import lower_precision
 from ..table import function
-from .common import Number, Tensor, as_type, promoted, shape_of, with_zero_gradient
+from .common import Number, Tensor, as_type, constant, promoted, shape_of, with_zero_gradient
 from .matrices import before_a_sum, of_batches, of_matrices, of_vector, outer
+from .slicing import select
 
 
 def blend(
@@ -28,9 +32,9 @@ def blend(
             f"The expanded size of the tensor {list(shape)} must match the existing size {list(input.shape)} "
             "at every non-singleton dimension"
         )
-    if kind is not None and kind is not product.dtype:
-        input = as_type(input, product.dtype)
     kind = kind or promoted(input, product)
+    if kind.is_half:
+        input = as_type(input, product.dtype)
     if not kind.is_differentiable:
         beta, alpha = int(beta), int(alpha)
     return as_type(_sum_of_scaled(input, product, beta, alpha), kind)
@@ -41,6 +45,11 @@ def _sum_of_scaled(input: Tensor, product: Tensor, beta: Number, alpha: Number) 
     if beta == 0:
         return with_zero_gradient(scaled, input)
     return e.add(input if beta == 1 else e.mul(input, beta), scaled)
+
+
+def _times(x: Tensor, number: Number) -> Tensor:
+    """``number * x``, the number rounded as ``x`` is."""
+    return x if number == 1 else e.mul(x, constant(number, x.dtype))
 
 
 @function(within=lower_precision, steady=True)
@@ -68,7 +77,11 @@ def addmv(
     tensor([3.])
     """
     product = of_vector(mat, vec, before_a_sum(mat, vec))
-    return blend(input, product, beta, alpha, promoted(input, mat))
+    kind = promoted(input, mat)
+    if kind.is_half and product.dtype is not kind:
+        rounded = as_type(constant(alpha, kind), product.dtype)
+        return blend(_times(input, beta), e.mul(product, rounded), beta != 0, 1, kind)
+    return blend(input, product, beta, alpha, kind)
 
 
 @function()
@@ -81,6 +94,8 @@ def addr(
     >>> tj.addr(tj.ones(1, 1), tj.ones(1), tj.ones(1))
     tensor([[2.]])
     """
+    if vec1.dtype.is_half and input.dtype is vec1.dtype:
+        return blend(_times(input, beta), outer(_times(vec1, alpha), vec2), beta != 0, 1)
     return blend(input, outer(vec1, vec2), beta, alpha)
 
 
@@ -109,5 +124,11 @@ def addbmm(
     tensor([[5.]])
     """
     product = of_batches(batch1, batch2, before_a_sum(batch1, batch2))
+    kind = promoted(input, batch1)
+    if kind.is_half and product.dtype is not kind:  # what is added up is rounded each time
+        for i in range(shape_of(product)[0]):
+            input = blend(input, select(product, 0, i), 1 if i else beta, alpha, kind)
+        if shape_of(product)[0]:
+            return input
     total = as_type(r.sum(product, dims=(0,), keepdim=False), product.dtype)
-    return blend(input, total, beta, alpha, promoted(input, batch1))
+    return blend(input, total, beta, alpha, kind)

@@ -13,6 +13,7 @@ from .. import indexing as ix
 from .. import limits
 from .. import movement as m
 from .. import reduction as r
+from .. import transcendental as t
 from ..ordering import cumsum
 from ..precision import full_precision
 from ..table import function
@@ -39,7 +40,7 @@ def soft_margin_loss(
     tensor(0.6931)
     """
     refuse_gradients("soft_margin_loss", target=target)
-    loss = e.neg(logsigmoid(e.mul(input, target)))
+    loss = t.log1p(t.exp(e.mul(e.neg(input), target)))  # infinite where PyTorch's is
     return reduced(loss, old_reduction(size_average, reduce, reduction))
 
 
