@@ -74,7 +74,9 @@ def conjugated(x: Any) -> Any:
     return conjugate(x) if x.spec.dtype.is_complex else x
 
 
-@elementwise("x", promotion=p.same_or_complex, grad=lambda g, x: g * sign(x), domain=(0.05, 4.0))
+@elementwise(
+    "x", promotion=p.same_or_complex, grad=lambda g, out: g * sign(out), domain=(0.05, 4.0)
+)
 def polar_size(x: Array) -> Array:
     """x, the absolute value of complex numbers: along their direction, which is another where x is negative."""
     return x.copy()

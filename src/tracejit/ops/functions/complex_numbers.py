@@ -150,8 +150,8 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
     check_tensor("polar", abs, "abs")
     check_tensor("polar", angle, "angle", 2)
     _check_parts(abs, angle)
-    size = cx.polar_size(abs)
-    return complex(e.mul(size, t.cos(angle)), e.mul(size, t.sin(angle)))
+    size, turn = cx.polar_size(abs), e.clone(angle)  # which programs may write to
+    return complex(e.mul(size, t.cos(turn)), e.mul(size, t.sin(turn)))
 
 
 @function()
