@@ -43,7 +43,14 @@ def exp2(x: Array) -> Array:
     "expm1(x)", ufunc="expm1", promotion=p.to_float_or_complex, grad=lambda g, out: g * (out + 1.0)
 )
 def expm1(x: Array) -> Array:
-    """exp(x) - 1, accurate near zero."""
+    """exp(x) - 1, accurate near zero. Its gradient is told by the result, which rounds it far below zero."""
+
+
+@elementwise(
+    "expm1(x)", ufunc="expm1", promotion=p.to_float_or_complex, grad=lambda g, x: g * exp(x)
+)
+def exponential_rise(x: Array) -> Array:
+    """exp(x) - 1, with a gradient that is accurate everywhere: for what is made of it."""
 
 
 @elementwise(
