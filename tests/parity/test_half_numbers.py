@@ -27,6 +27,7 @@ CASES = [
     "f.softplus(x, 1.3)",
     "t.addcmul(x, x, x, value=0.3)",
     "x.abs() ** 1.7",
+    "t.lerp(x, x.flip(0), x.roll(1))",
     "x > 0.3333",
 ]
 

@@ -62,6 +62,7 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | Number) -> Tensor:
         weight = as_type(weight, input.dtype) if weight.dtype is bool_ else weight
     dtype = promoted(input, end, weight)
     start, end = upcast(input), upcast(end)
+    weight = upcast(weight) if is_tensor(weight) else weight
     difference = e.sub(end, start)
     from_start = e.add(start, e.mul(weight, difference))
     if not is_tensor(weight):

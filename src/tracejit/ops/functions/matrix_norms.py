@@ -27,7 +27,7 @@ from .complex_numbers import abs as magnitudes
 from .joining import stack
 from .linear_algebra import svdvals
 from .matrices import dot, matmul
-from .norms import vector_norm
+from .norms import summands, vector_norm
 from .rearranging import cross as any_cross
 
 
@@ -52,7 +52,7 @@ def matrix_norm(
         raise ShapeError("linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
     if len(dim) != 2:
         raise ShapeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {tuple(dim)}")
-    x = A if dtype is None else as_type(A, dtypes.as_dtype(dtype))
+    x = summands("linalg.matrix_norm", A, dtype)
     rows, columns = (dim_of(d, x) for d in dim)
     if rows == columns:
         raise ShapeError("linalg.matrix_norm: dims must be different")
