@@ -7,6 +7,7 @@ from typing import Any
 
 from ...dtypes import float32
 from ...errors import ArgumentValueError, DtypeError, ShapeError
+from ...modes import MODES
 from .. import elementwise as e
 from .. import movement as m
 from .. import reduction as r
@@ -19,7 +20,7 @@ from .matrices import before_a_sum, matmul, times
 from .reductions import count
 
 
-@function(method=False, within=lower_precision, steady=True)
+@function(method=False, steady=True)
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``input @ weight.T + bias``: ``input`` (..., in), ``weight`` (out, in) or (in,), ``bias`` (out,).
 
@@ -32,9 +33,16 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     transposed = m.permute(weight, dims=tuple(range(len(weight.spec.shape)))[::-1])
     if bias is None:
         return matmul(input, transposed)
-    wide = before_a_sum(input, weight)
+    return (_biased if MODES.autocast is None else _lowered)(input, transposed, bias)
+
+
+def _biased(input: Tensor, transposed: Tensor, bias: Tensor) -> Tensor:
+    wide = before_a_sum(input, transposed)
     found = e.add(times(input, transposed, wide), bias)
     return found if wide is None else as_type(found, promoted(input, bias))
+
+
+_lowered = lower_precision(_biased)
 
 
 @function(method=False, within=given_precision, large=True)
