@@ -119,7 +119,7 @@ def convolution(
     windows = Windows(weight.shape[2:], stride, padding, dilation)
     counts = windows.counts(x.shape[2:])
     options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-    attributes = {**options, "dtype": dtype}
+    attributes = {**options, **_unless_rounded(dtype)}
     work = x.shape[0] * volume(counts) * int(weight.size)
     served = product_by_program(convolution, (x, weight), attributes, work)
     if served is not None:
@@ -127,6 +127,10 @@ def convolution(
     left, right = wide(x), wide(weight)
     found = convolve.forward(left, right, windows, groups, counts)
     return found if dtype is not None else found.astype(x.dtype, copy=False)
+
+
+def _unless_rounded(dtype: DType | None) -> dict[str, DType]:
+    return {} if dtype is None else {"dtype": dtype}
 
 
 def _convolution_input_type(
@@ -206,7 +210,7 @@ def convolution_input(
     """The transpose of :func:`convolution` in x: y's elements spread by ``weight`` over extents ``size``."""
     windows = Windows(weight.shape[2:], stride, padding, dilation)
     options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-    attributes = {"size": size, **options, "dtype": dtype}
+    attributes = {"size": size, **options, **_unless_rounded(dtype)}
     work = y.shape[0] * volume(y.shape[2:]) * int(weight.size)
     served = product_by_program(convolution_input, (y, weight), attributes, work)
     if served is not None:

@@ -71,8 +71,10 @@ def _with_bias(
     return as_type(found, kind)
 
 
-def _unrounded(x: Tensor, weight: Tensor, bias: Tensor | None) -> DType | None:
-    return None if bias is None else before_a_sum(x, weight)
+def _unrounded(x: Tensor, weight: Tensor, bias: Tensor | None) -> dict[str, DType]:
+    """What says that sums are not to be rounded before a bias is added."""
+    wide = None if bias is None else before_a_sum(x, weight)
+    return {} if wide is None else {"dtype": wide}
 
 
 def _padding(padding: Any, name: str, rank: int, windows: Windows) -> tuple[tuple[int, int], ...]:
@@ -108,9 +110,9 @@ def _convolution(
     _check_options(steps, tuple(a for a, _ in pairs), apart, groups)
     wide = _unrounded(x, weight, bias)
     result = cv.convolution(
-        x, weight, stride=steps, padding=pairs, dilation=apart, groups=int(groups), dtype=wide
+        x, weight, stride=steps, padding=pairs, dilation=apart, groups=int(groups), **wide
     )
-    kind = result.dtype if wide is None else x.dtype
+    kind = x.dtype if wide else result.dtype
     return unbatched(_with_bias(result, bias, weight, False, kind), added)
 
 
@@ -221,8 +223,8 @@ def _transposed(
         )
     wide = _unrounded(x, weight, bias)
     options = {"stride": steps, "padding": pairs, "dilation": apart, "groups": int(groups)}
-    result = cv.convolution_input(x, weight, size=size, **options, dtype=wide)
-    kind = result.dtype if wide is None else x.dtype
+    result = cv.convolution_input(x, weight, size=size, **options, **wide)
+    kind = x.dtype if wide else result.dtype
     return unbatched(_with_bias(result, bias, weight, True, kind), added)
 
 

@@ -44,7 +44,7 @@ def times(input: Tensor, other: Tensor, dtype: DType | None = None) -> Tensor:
     check_tensor("matmul", other, "other", 2)
     a, b = len(input.spec.shape), len(other.spec.shape)
     if a == 2 and b == 2:
-        return k.matmul(input, other, dtype=dtype)
+        return _multiplied(input, other, dtype)
     if not a or not b:
         raise ShapeError(
             f"both arguments to matmul need to be at least 1D, but they are {a}D and {b}D"
@@ -69,10 +69,14 @@ def _product(left: Tensor, right: Tensor, dtype: DType | None) -> Tensor:
     """Many matrices times one matrix is one larger product."""
     shape = shape_of(left)
     if len(shape) == 2 or right.ndim > 2 or shape[-1] != shape_of(right)[0]:
-        return k.matmul(left, right, dtype=dtype)
+        return _multiplied(left, right, dtype)
     rows = m.reshape(left, shape=(shapes.numel(shape[:-1]), shape[-1]))
-    product = k.matmul(rows, right, dtype=dtype)
+    product = _multiplied(rows, right, dtype)
     return m.reshape(product, shape=(*shape[:-1], shape_of(right)[1]))
+
+
+def _multiplied(x: Tensor, y: Tensor, dtype: DType | None) -> Tensor:
+    return k.matmul(x, y) if dtype is None else k.matmul(x, y, dtype=dtype)
 
 
 def before_a_sum(x: Tensor, y: Tensor) -> DType | None:
@@ -109,7 +113,7 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
 def of_matrices(input: Tensor, mat2: Tensor, dtype: DType | None = None) -> Tensor:
     """:func:`mm`, of half precision in float32 where that is ``dtype``."""
     _check_rank("mm", 2, self=input, mat2=mat2)
-    return k.matmul(input, mat2, dtype=dtype)
+    return _multiplied(input, mat2, dtype)
 
 
 @function(steady=True)
@@ -133,7 +137,7 @@ def of_batches(input: Tensor, mat2: Tensor, dtype: DType | None = None) -> Tenso
             "Expected size for first two dimensions of batch2 tensor to be: "
             f"[{shape_of(input)[0]}, {shape_of(input)[2]}] but got: {list(shape_of(mat2)[:2])}."
         )
-    return k.matmul(input, mat2, dtype=dtype)
+    return _multiplied(input, mat2, dtype)
 
 
 @function(within=given_precision, steady=True)
