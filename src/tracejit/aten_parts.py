@@ -11,6 +11,7 @@ from typing import Any
 from . import autograd, nn
 from .dtypes import DType, uint8
 from .modes import MODES
+from .ops.functions.resizing import resized as at_sizes
 from .ops.table import FUNCTIONS
 from .tensor import Tensor
 from .tensor_make import tensor
@@ -112,25 +113,27 @@ def _pooled_backward(g: Tensor, x: Tensor, *args: Any, **options: Any) -> Any:
     return _gradients(lambda x: F.max_pool2d(x, **given), [x], g)[0]
 
 
+#: What scales of single dimensions are called, the outermost first.
+_SCALES = ("scales", "scales_d", "scales_h", "scales_w")
+
+
 def _resized(mode: str, rank: int) -> Callable[..., Any]:
     """``(x, size, align_corners, *scales)``, where a list of all scales is one of them; "nearest" has no corners."""
 
     def resized(x: Tensor, output_size: Any, *args: Any, **options: Any) -> Any:
         options = {k: v for k, v in options.items() if v is not None}
         scales = options.pop("scale_factors", None)
-        options = {k: v for k, v in options.items() if not k.startswith("scales")}
+        named = [options.pop(k) for k in _SCALES if k in options]
         rest = list(args)
         if mode != "nearest" and rest:
             options["align_corners"] = rest.pop(0)
         if rest and isinstance(rest[0], (list, tuple)):
             scales = rest[0]
-        given = [x for x in rest if isinstance(x, float)]
-        if len(given) == rank and [
-            int(n * x) for n, x in zip(x.shape[2:], given, strict=True)
-        ] == list(output_size or ()):
-            scales, output_size = given, None
+        given = [x for x in rest if isinstance(x, float)] + named
         if output_size is None:
             return F.interpolate(x, scale_factor=list(scales or [1] * rank), mode=mode, **options)
+        if len(given) == rank:
+            return at_sizes(x, tuple(output_size), tuple(given), mode, **options)
         return F.interpolate(x, list(output_size), mode=mode, **options)
 
     return resized

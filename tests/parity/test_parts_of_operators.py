@@ -53,6 +53,8 @@ CALLS = {
     "activated": "t._addmm_activation(x[0, 0, :4], x[0], g[0].mT, beta=2, alpha=3)",
     "smoothly activated": "t._addmm_activation(x[0], x[0, :, :4], g[0, :, :], use_gelu=True)",
     "smoothed": "a._upsample_bilinear2d_aa(x[None], [2, 3], False)",
+    "by other scales": "a.upsample_bilinear2d(x[None], [3, 3], False, 1.7, 0.9)",
+    "smoothed by other scales": "a._upsample_bilinear2d_aa(x[None], [3, 3], False, scales_h=0.7, scales_w=1.9)",
     "bent": "a._upsample_bicubic2d_aa(x[None], [2, 3], True)",
     "updated": "a._batch_norm_with_update(x, None, None, g[0, 0, :4] * 1, g[0, 0, :4] ** 2, 0.1, 1e-5)[2]",
 }
