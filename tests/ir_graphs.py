@@ -212,7 +212,8 @@ def random_graph(
     maker = GraphMaker(seed, dtypes, special)
     by_kind: dict[str, list[Op]] = {}
     for op in all_ops():
-        if op.name not in DECOMPOSITIONS:
+        refused = any(rule.refuses for rule in op.grads.values())
+        if op.name not in DECOMPOSITIONS and not refused:
             by_kind.setdefault(op.kind, []).append(op)
     kinds = ("elementwise", "elementwise", "elementwise", *by_kind)
     with np.errstate(all="ignore"):

@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import autograd, nn
-from .dtypes import DType
+from .dtypes import DType, uint8
 from .modes import MODES
+from .ops.functions.resizing import resized as at_sizes
 from .ops.table import FUNCTIONS
 from .tensor import Tensor
 from .tensor_make import tensor
@@ -112,28 +113,36 @@ def _pooled_backward(g: Tensor, x: Tensor, *args: Any, **options: Any) -> Any:
     return _gradients(lambda x: F.max_pool2d(x, **given), [x], g)[0]
 
 
+#: What scales of single dimensions are called, the outermost first.
+_SCALES = ("scales", "scales_d", "scales_h", "scales_w")
+
+
 def _resized(mode: str, rank: int) -> Callable[..., Any]:
     """``(x, size, align_corners, *scales)``, where a list of all scales is one of them; "nearest" has no corners."""
 
     def resized(x: Tensor, output_size: Any, *args: Any, **options: Any) -> Any:
         options = {k: v for k, v in options.items() if v is not None}
         scales = options.pop("scale_factors", None)
-        options = {k: v for k, v in options.items() if not k.startswith("scales")}
+        named = [options.pop(k) for k in _SCALES if k in options]
         rest = list(args)
         if mode != "nearest" and rest:
             options["align_corners"] = rest.pop(0)
         if rest and isinstance(rest[0], (list, tuple)):
             scales = rest[0]
-        given = [x for x in rest if isinstance(x, float)]
-        if len(given) == rank and [
-            int(n * x) for n, x in zip(x.shape[2:], given, strict=True)
-        ] == list(output_size or ()):
-            scales, output_size = given, None
+        given = [x for x in rest if isinstance(x, float)] + named
         if output_size is None:
             return F.interpolate(x, scale_factor=list(scales or [1] * rank), mode=mode, **options)
+        if len(given) == rank:
+            return at_sizes(x, tuple(output_size), tuple(given), mode, **options)
         return F.interpolate(x, list(output_size), mode=mode, **options)
 
     return resized
+
+
+def _smoothed(mode: str) -> Callable[..., Any]:
+    """:func:`_resized` with a filter that widens as the image shrinks."""
+    resized = _resized(mode, 2)
+    return lambda *args, **options: resized(*args, **options, antialias=True)
 
 
 def _padded(mode: str) -> Callable[..., Any]:
@@ -207,6 +216,13 @@ def _batch_norm(
     return found
 
 
+def _batch_norm_with_update(x: Tensor, *arguments: Any) -> tuple[Any, ...]:
+    """``(x, weight, bias, mean, var, momentum, eps)``; the last result is what a library would keep, here nothing."""
+    *first, momentum, eps = arguments
+    found = FUNCTIONS["native_batch_norm"](x, *first, True, momentum, eps)
+    return *found, x.new_zeros(0, dtype=uint8)
+
+
 def _finite_and_unscaled(grads: Sequence[Tensor], found_inf: Tensor, inverse: Tensor) -> None:
     """Multiply all by ``inverse``; ``found_inf`` becomes one where an element is not finite."""
     with autograd.no_grad():
@@ -274,6 +290,7 @@ PARTS: dict[str, Callable[..., Any]] = {
     "upsample_bilinear2d": _resized("bilinear", 2),
     "upsample_bicubic2d": _resized("bicubic", 2),
     "upsample_trilinear3d": _resized("trilinear", 3),
+    **{f"_upsample_{mode}2d_aa": _smoothed(mode) for mode in ("bilinear", "bicubic")},
     **{f"reflection_pad{n}d": _padded("reflect") for n in (1, 2, 3)},
     **{f"replication_pad{n}d": _padded("replicate") for n in (1, 2, 3)},
     "im2col": _columns,
@@ -286,6 +303,7 @@ PARTS: dict[str, Callable[..., Any]] = {
     "_local_scalar_dense": Tensor.item,
     "_safe_softmax": _safe_softmax,
     "_native_batch_norm_legit": _batch_norm,
+    "_batch_norm_with_update": _batch_norm_with_update,
     "_amp_foreach_non_finite_check_and_unscale_": _finite_and_unscaled,
     "_aminmax": FUNCTIONS["aminmax"],
     "_shape_as_tensor": _shape_as_tensor,

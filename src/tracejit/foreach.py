@@ -5,10 +5,12 @@ Here they are loops: a compiled function makes one kernel of such a loop anyway.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from .linalg import vector_norm
+from .ops.functions.matrices import mm
 from .tensor import Tensor
 
 __all__ = ["PREFIX", "foreach"]
@@ -56,7 +58,7 @@ def _like_method(word: str) -> Callable[..., Any] | None:
     if base in _UNARY:
         return lambda self: collect([getattr(x, word)() for (x,) in _rows(self)])
     if base in _BINARY:
-        return lambda self, other, alpha=1: _binary(word, self, other, alpha, collect)
+        return _of_two(word, base, collect)
     if base in _TERNARY:
         return _ternary(word, base, collect)
     return None
@@ -82,6 +84,23 @@ def _rows(*operands: Any) -> Iterator[tuple[Any, ...]]:
     return zip(*columns, strict=True)
 
 
+#: What PyTorch calls the second operand where it is a number, a list of them, or an exponent.
+_SECOND = ("other", "scalar", "scalars", "exponent")
+
+
+def _of_two(word: str, base: str, collect: Callable[..., Any]) -> Callable[..., Any]:
+    def binary(self: Any, *args: Any, alpha: Any = 1, **named: Any) -> Any:
+        name = next(iter(named), "")
+        if len(args) + len(named) != 1 or (named and name not in _SECOND):
+            raise TypeError(
+                f"{PREFIX}{word}() received an invalid combination of arguments: it takes one operand besides the "
+                "tensors"
+            )
+        return _binary(word, self, args[0] if args else named[name], alpha, collect)
+
+    return binary
+
+
 def _binary(word: str, self: Any, other: Any, alpha: Any, collect: Callable[..., Any]) -> Any:
     if not isinstance(self, (list, tuple)):  # a number to the power of tensors
         return collect([x.new_tensor(b).pow(x) for x, b in _rows(other, self)])
@@ -102,14 +121,26 @@ def _applied(word: str, x: Tensor, y: Any, **scale: Any) -> Any:
 def _ternary(word: str, base: str, collect: Callable[..., Any]) -> Callable[..., Any]:
     if base == "lerp":
 
-        def lerp(self: Sequence[Tensor], tensors1: Sequence[Tensor], weight: Any) -> Any:
+        def lerp(
+            self: Sequence[Tensor],
+            tensors1: Sequence[Tensor],
+            weight: Any = None,
+            weights: Any = None,
+        ) -> Any:
+            weight = weights if weight is None else weight
             return collect([getattr(x, word)(y, w) for x, y, w in _rows(self, tensors1, weight)])
 
         return lerp
 
     def scaled(
-        self: Sequence[Tensor], tensor1: Sequence[Tensor], tensor2: Sequence[Tensor], value: Any = 1
+        self: Sequence[Tensor],
+        tensor1: Sequence[Tensor],
+        tensor2: Sequence[Tensor],
+        value: Any = 1,
+        *,
+        scalars: Any = None,
     ) -> Any:
+        value = value if scalars is None else scalars
         values = value.tolist() if isinstance(value, Tensor) else value
         rows = _rows(self, tensor1, tensor2, values)
         return collect([getattr(x, word)(a, b, value=v) for x, a, b, v in rows])
@@ -119,6 +150,18 @@ def _ternary(word: str, base: str, collect: Callable[..., Any]) -> Callable[...,
 
 def _norm(self: Sequence[Tensor], ord: Any = 2, dtype: Any = None) -> tuple[Tensor, ...]:
     return tuple([vector_norm(x, ord, dtype=dtype) for (x,) in _rows(self)])
+
+
+def _powsum(self: Sequence[Tensor], ord: Any = 2, dtype: Any = None) -> tuple[Tensor, ...]:
+    """Norms before the root is taken."""
+    if ord == 0 or abs(ord) == math.inf:
+        return _norm(self, ord, dtype)
+    rows = [x if dtype is None else x.to(dtype) for (x,) in _rows(self)]
+    return tuple([x.abs().pow(ord).sum() for x in rows])
+
+
+def _mm(self: Sequence[Tensor], mat2: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    return tuple([mm(x, y) for x, y in _rows(self, mat2)])
 
 
 def _max(self: Sequence[Tensor]) -> tuple[Tensor, ...]:
@@ -142,6 +185,8 @@ def _zero(self: Sequence[Tensor]) -> list[Tensor]:
 
 _SPECIAL: dict[str, Callable[..., Any]] = {
     "norm": _norm,
+    "powsum": _powsum,
+    "mm": _mm,
     "max": _max,
     "clone": _clone,
     "copy_": _copy,

@@ -111,6 +111,30 @@ def test_errors() -> None:
         tj._foreach_mul_([weight], 2)
 
 
+def test_operands_by_name() -> None:
+    x, many = lists(), [0.5, 2.0, -1.0]
+    same(tj._foreach_mul(x, scalar=2.0), tj._foreach_mul(x, 2.0))
+    same(tj._foreach_add(x, other=x, alpha=2), tj._foreach_add(x, x, alpha=2))
+    same(tj._foreach_sub(x, scalars=many), tj._foreach_sub(x, many))
+    same(tj._foreach_pow(x, exponent=many), tj._foreach_pow(x, many))
+    same(tj._foreach_lerp(x, x, weights=x), tj._foreach_lerp(x, x, x))
+    for name in ("addcmul", "addcdiv"):
+        function = getattr(tj, f"_foreach_{name}")
+        same(function(x, x, x, scalars=many), function(x, x, x, many))
+    for wrong in ({}, {"value": 2.0}, {"scalar": 1.0, "other": x}):
+        with pytest.raises(TypeError, match="invalid combination"):
+            tj._foreach_mul(x, **wrong)
+
+
+def test_products_and_sums_of_powers() -> None:
+    x = [tj.tensor([[1.0, -2.0], [3.0, 4.0]]), tj.eye(2)]
+    same(tj._foreach_mm(x, x), [t @ t for t in x])
+    same(tj._foreach_powsum(x, 3), [tj.tensor(100.0), tj.tensor(2.0)])
+    same(tj._foreach_powsum(x), [tj.tensor(30.0), tj.tensor(2.0)])
+    same(tj._foreach_powsum(x, 0, tj.float64), [tj.tensor(4.0).double(), tj.tensor(2.0).double()])
+    same(tj._foreach_powsum(x, math.inf), [tj.tensor(4.0), tj.tensor(1.0)])
+
+
 def test_gradients_flow() -> None:
     x = [t.requires_grad_() for t in lists()]
     sum(t.sum() for t in tj._foreach_mul(x, [2.0, 3.0, 4.0])).backward()

@@ -219,8 +219,8 @@ def test_gradient_is_the_slope(case: Case) -> None:
 
 @pytest.mark.parametrize("op", all_ops(), ids=names)
 def test_second_gradient_is_the_slope_of_the_first(op: Op) -> None:
-    if not op.differentiable or op.name in _FLAT:
-        assert op.name in _FLAT or not op.grads
+    if op.name in _FLAT or all(rule.refuses for rule in op.grads.values()):
+        assert op.name in _FLAT or not any(c.differentiable for c in samples.cases(op))
         return
     case = next(c for c in samples.cases(op) if c.differentiable and 0 < _size(c) <= 40)
     arrays = [case.operands[p] for p in case.differentiable]

@@ -159,3 +159,17 @@ def test_margins_that_are_just_kept_have_no_slope(call: str) -> None:
         return [loss.item(), t.autograd.grad(loss, x)[0].tolist()]
 
     assert repr(slope(tj)) == repr(slope(torch))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("name", ["elu", "selu", "celu"])
+def test_slopes_far_below_zero_are_not_rounded(name: str, compiled: bool) -> None:
+    def slope(t: Any) -> Any:
+        f = getattr(t.nn.functional, name)
+        f = tj.compile(f) if compiled and t is tj else f
+        for _ in range(2):
+            x = t.tensor([-5.0, -12.0, -20.0, -60.0], requires_grad=True)
+            found = t.autograd.grad(f(x).sum(), x)[0].tolist()
+        return found
+
+    assert slope(tj) == pytest.approx(slope(torch), rel=1e-5)

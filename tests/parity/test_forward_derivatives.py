@@ -167,3 +167,14 @@ def test_derivatives(name: str) -> None:
         found.append(eval(DERIVATIVES[name], {"t": of, "f": of.func, "x": x}).detach())
     assert found[0].dtype.name == str(found[1].dtype).removeprefix("torch.")
     assert found[0].tolist() == found[1].tolist()
+
+
+@pytest.mark.parametrize("of", [torch, tj])
+def test_powers_of_zero_have_tangents(of: Any) -> None:
+    """What is left out of a gradient is left out of the derivative of that gradient as well."""
+    x, y = of.tensor([0.0, 0.0, 2.0]), of.tensor([0.0, 2.0, 0.0])
+    along = of.tensor([1.0, 1.0, 1.0])
+    assert of.func.jvp(of.pow, (x, y), (along, along))[1].tolist() == pytest.approx(
+        [0.0, 0.0, 0.6931472]
+    )
+    assert of.func.jvp(lambda y: 0.0**y, (y,), (along,))[1].tolist() == [0.0, 0.0, 0.0]

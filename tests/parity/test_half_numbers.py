@@ -27,8 +27,54 @@ CASES = [
     "f.softplus(x, 1.3)",
     "t.addcmul(x, x, x, value=0.3)",
     "x.abs() ** 1.7",
+    "t.lerp(x, x.flip(0), x.roll(1))",
     "x > 0.3333",
 ]
+
+SUMS = [
+    "t.addmm(y, y, y.T, beta=0.6, alpha=0.2)",
+    "t.addmm(y[0], y, y)",
+    "t.addmv(x[:20], y, y[0])",
+    "t.addmv(x[:20], y, y[0], beta=0.6, alpha=0.2)",
+    "t.addr(y, y[0], y[1])",
+    "t.addr(y, y[0], y[1], beta=0.6, alpha=0.2)",
+    "t.addr(y, y[0], y[1], beta=0, alpha=0.3)",
+    "t.addbmm(y, z, z, beta=0.6, alpha=0.2)",
+    "t.baddbmm(z, z, z, beta=2, alpha=3)",
+    "f.conv1d(z, y[:, :, None], y[0])",
+    "f.conv2d(z[:, None], y[:4, None, :3, None], y[0, :4], stride=2)",
+    "f.linear(y, y, y[0])",
+    "f.linear(z, y, y[0])",
+    "f.linear(y[0], y, y[0])",
+]
+
+
+def test_transposed_convolutions_are_rounded_once() -> None:
+    def run(t: Any) -> Any:
+        x = (t.tensor(NUMBERS) * 4).round().to(t.bfloat16)[:400].reshape(1, 20, 20) + 8
+        return t.nn.functional.conv_transpose1d(x, x[0, :, :, None], x[0, 0]).float().numpy()
+
+    assert np.array_equal(run(torch), run(tj))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("case", SUMS)
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_sums_with_products_are_rounded_alike(case: str, dtype: str, compiled: bool) -> None:
+    """Products of such numbers are exact, and so are their sums, but for the last rounding."""
+
+    def run(t: Any) -> Any:
+        x = (t.tensor(NUMBERS) * 4).round().to(getattr(t, dtype))
+        x = x * 0.25 + 8
+
+        def f(x: Any) -> Any:
+            y, z = x[:400].reshape(20, 20), x[:800].reshape(2, 20, 20)
+            return eval(case, {"t": t, "f": t.nn.functional, "x": x, "y": y, "z": z})
+
+        f = tj.compile(f) if compiled and t is tj else f
+        return [f(x).float().numpy() for _ in range(2)][1]
+
+    assert np.array_equal(run(torch), run(tj))
 
 
 @pytest.mark.parametrize("case", CASES)

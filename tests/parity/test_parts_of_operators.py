@@ -44,6 +44,19 @@ CALLS = {
     "distances": "t._euclidean_dist(x[0], g[0])",
     "products": "t._int_mm(x[0].to(t.int8), g[0].mT.to(t.int8))",
     "cast": "t._cast_Float(x)",
+    "chosen": "t._unsafe_masked_index(x, x[:, :, :1] > 0, [t.tensor([[0], [7]]), t.tensor([[-9, 1, 2, 3]])], 0.5)",
+    "added": "t._unsafe_masked_index_put_accumulate(x, x > 0, [t.tensor([9, 1])[:, None, None], "
+    "t.arange(4)[:, None], t.arange(6)], g)",
+    "added to nothing": "t._unsafe_masked_index_put_accumulate(x[:0], x > 0, [t.arange(6)], g)",
+    "chunks": "t._chunk_cat([x[0], g[0, :3], x[0, :, 0]], 0, 3)",
+    "chunks of columns": "t._chunk_cat([x, g[..., :5]], -1, 2)",
+    "activated": "t._addmm_activation(x[0, 0, :4], x[0], g[0].mT, beta=2, alpha=3)",
+    "smoothly activated": "t._addmm_activation(x[0], x[0, :, :4], g[0, :, :], use_gelu=True)",
+    "smoothed": "a._upsample_bilinear2d_aa(x[None], [2, 3], False)",
+    "by other scales": "a.upsample_bilinear2d(x[None], [3, 3], False, 1.7, 0.9)",
+    "smoothed by other scales": "a._upsample_bilinear2d_aa(x[None], [3, 3], False, scales_h=0.7, scales_w=1.9)",
+    "bent": "a._upsample_bicubic2d_aa(x[None], [2, 3], True)",
+    "updated": "a._batch_norm_with_update(x, None, None, g[0, 0, :4] * 1, g[0, 0, :4] ** 2, 0.1, 1e-5)[2]",
 }
 
 
@@ -90,3 +103,24 @@ def test_rows_of_nothing_have_gradients_of_zero():
         x = of.tensor([[1.0, 2.0, -np.inf], [-np.inf] * 3, [0.0, 1.0, 2.0]], requires_grad=True)
         found.append(of.autograd.grad(of._safe_softmax(x, 1).square().sum(), x)[0])
     close(*found, 1e-6)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "t._chunk_cat([], 0, 1)",
+        "t._chunk_cat([t.ones(2)], 0, 0)",
+        "t._chunk_cat([t.ones(2, 3), t.ones(2)], -1, 1)",
+        "t._chunk_cat([t.ones(2, 3), t.ones(3, 3)], 1, 1)",
+        "t._chunk_cat([t.ones(0, 3)], 0, 1)",
+        "t._chunk_cat([t.ones(2, 3)], 5, 1)",
+        "t._chunk_cat([t.ones(2), t.ones(2).double()], 0, 1)",
+    ],
+)
+def test_chunks_that_do_not_fit(call):
+    told = []
+    for of in (tj, torch):
+        with pytest.raises((RuntimeError, IndexError)) as error:
+            eval(call, {"t": of})
+        told.append((isinstance(error.value, IndexError), str(error.value).split("\n")[0]))
+    assert told[0] == told[1]

@@ -6,7 +6,7 @@ import pytest
 
 import tracejit as tj
 
-nan = math.nan
+nan, inf = math.nan, math.inf
 
 
 def leaf(*values):
@@ -60,6 +60,31 @@ def test_no_element_is_equal_to_an_extreme_that_is_nan():
     assert both(lambda x: x.max(), 1.0, nan, nan) == "[0.0, 0.5, 0.5]"
     assert both(lambda x: x.norm(math.inf), 1.0, nan) == "[0.0, 0.0]"
     assert both(lambda x: x.median(), 1.0, nan, nan) == "[0.0, 0.5, 0.5]"
+
+
+def test_quantiles_and_log_odds_that_are_nan():
+    assert both(lambda x: x.quantile(0.5), 1.0, nan, 2.0, nan) == "[0.0, 0.0, 0.0, 1.0]"
+    assert both(lambda x: x.quantile(0.5, interpolation="lower"), 1.0, nan) == "[0.0, 1.0]"
+    assert both(lambda x: x.quantile(0.5), 1.0, 3.0, 2.0) == "[0.0, 0.0, 1.0]"
+    assert both(lambda x: x.logit(0.25), 0.5, nan, 0.1, 1.0) == "[4.0, nan, 0.0, 0.0]"
+
+
+def test_variances_below_the_least_have_the_slope_of_the_least():
+    def loss(x):
+        return tj.nn.functional.gaussian_nll_loss(tj.zeros(3), tj.zeros(3), x, eps=0.5, full=True)
+
+    assert both(lambda x: loss(x) * 3, 0.0, 0.25, 1.0) == "[1.0, 1.0, 0.5]"
+
+
+def test_margins_that_overflow():
+    loss = lambda x: tj.soft_margin_loss(x, tj.ones(3), reduction="none")  # noqa: E731
+    assert loss(tj.tensor([-100.0, 200.0, nan])).tolist()[:2] == [inf, 0.0]
+    assert both(loss, -100.0, 200.0, nan) == "[nan, -0.0, nan]"
+
+
+def test_absolute_values_below_zero_are_followed_backwards():
+    turned = both(lambda x: tj.polar(x, tj.zeros(3)).real, -2.0, 0.0, 3.0)
+    assert turned == "[-1.0, 0.0, 1.0]"
 
 
 def test_reduced_extremes_that_are_nan():

@@ -85,6 +85,7 @@ _NAMES = (
 
 __all__ = [name for name in _NAMES if name in FUNCTIONS]
 globals().update({name: FUNCTIONS[name] for name in __all__})
+_threshold = FUNCTIONS["threshold"]
 #: Those that are the same objects at the top of the package.
 SHARED = (
     *("adaptive_avg_pool1d", "avg_pool1d", "bilinear", "celu_", "channel_shuffle", "conv_tbc"),

@@ -20,7 +20,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..types import TensorType
 from . import promotion as p
-from .elementwise import where
+from .elementwise import sign, where
 from .namespace import wide, xp
 from .table import Array, Sample, contraction, elementwise
 
@@ -72,6 +72,14 @@ def conjugate(x: Array) -> Array:
 def conjugated(x: Any) -> Any:
     """The conjugate of complex numbers; real ones themselves."""
     return conjugate(x) if x.spec.dtype.is_complex else x
+
+
+@elementwise(
+    "x", promotion=p.same_or_complex, grad=lambda g, out: g * sign(out), domain=(0.05, 4.0)
+)
+def polar_size(x: Array) -> Array:
+    """x, the absolute value of complex numbers: along their direction, which is another where x is negative."""
+    return x.copy()
 
 
 def _magnitude_grad(g: Any, x: Any, out: Any) -> Any:

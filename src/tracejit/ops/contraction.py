@@ -68,21 +68,21 @@ def transposed(x: Any) -> Any:
     return permute(x, dims=(*range(ndim - 2), ndim - 1, ndim - 2))
 
 
-def _rounded(g: Any, beside: Any) -> Any:
+def rounded(g: Any, beside: Any) -> Any:
     """The gradient of a product that was not rounded, in the dtype of its operands."""
     dtype = beside.spec.dtype
     return g if g.spec.dtype is dtype else cast(g, dtype=dtype)
 
 
 def _of_left(g: Any, x_type: TensorType, y: Any) -> Any:
-    g = _rounded(g, y)
+    g = rounded(g, y)
     if type(x_type) is Turned and y.spec.ndim == 2:
         return transposed(matmul(y, transposed(g)))
     return sum_to(matmul(g, transposed(y)), x_type.shape)
 
 
 def _of_right(g: Any, x: Any, y_type: TensorType) -> Any:
-    g = _rounded(g, x)
+    g = rounded(g, x)
     if type(y_type) is Turned and x.spec.ndim == 2:  # so that the gradient of a weight is in rows
         return transposed(matmul(transposed(g), x))
     return sum_to(matmul(transposed(x), g), y_type.shape)

@@ -10,9 +10,11 @@ attribute, padding as (before, after) pairs.
 
 from __future__ import annotations
 
+from ..dtypes import DType
 from ..errors import DtypeError, ShapeError
 from ..types import Shape, TensorType
 from . import convolve
+from .contraction import rounded
 from .namespace import wide
 from .programs import product_by_program
 from .table import Array, Sample, contraction
@@ -51,6 +53,7 @@ def _convolution_type(
     padding: Pairs,
     dilation: Shape,
     groups: int,
+    dtype: DType | None = None,
 ) -> TensorType:
     _check_dtypes("convolution", x, weight)
     if x.ndim != weight.ndim or x.shape[1] != weight.shape[1] * groups:
@@ -62,7 +65,7 @@ def _convolution_type(
     windows = Windows(weight.shape[2:], stride, padding, dilation)
     counts = windows.counts(x.shape[2:])
     _check_positive(counts, x, windows)
-    return TensorType((x.shape[0], weight.shape[0], *counts), x.dtype)
+    return TensorType((x.shape[0], weight.shape[0], *counts), dtype or x.dtype)
 
 
 @contraction(
@@ -70,7 +73,7 @@ def _convolution_type(
     total=True,
     grad={
         "x": lambda g, x_type, weight, stride, padding, dilation, groups: convolution_input(
-            g,
+            rounded(g, weight),
             weight,
             size=x_type.shape[2:],
             stride=stride,
@@ -80,7 +83,7 @@ def _convolution_type(
         ),
         "weight": lambda g, x, weight_type, stride, padding, dilation, groups: convolution_weight(
             x,
-            g,
+            rounded(g, x),
             kernel=weight_type.shape[2:],
             stride=stride,
             padding=padding,
@@ -100,18 +103,34 @@ def _convolution_type(
     ),
 )
 def convolution(
-    x: Array, weight: Array, *, stride: Shape, padding: Pairs, dilation: Shape, groups: int
+    x: Array,
+    weight: Array,
+    *,
+    stride: Shape,
+    padding: Pairs,
+    dilation: Shape,
+    groups: int,
+    dtype: DType | None = None,
 ) -> Array:
-    """The products of ``weight`` (out, channels / groups, *kernel) with every window of x (N, channels, *size)."""
+    """The products of ``weight`` (out, channels / groups, *kernel) with every window of x (N, channels, *size).
+
+    Sums of half precision are float32, and rounded once; with ``dtype=float32`` they are not.
+    """
     windows = Windows(weight.shape[2:], stride, padding, dilation)
     counts = windows.counts(x.shape[2:])
-    attributes = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    attributes = {**options, **_unless_rounded(dtype)}
     work = x.shape[0] * volume(counts) * int(weight.size)
     served = product_by_program(convolution, (x, weight), attributes, work)
     if served is not None:
         return served
     left, right = wide(x), wide(weight)
-    return convolve.forward(left, right, windows, groups, counts).astype(x.dtype, copy=False)
+    found = convolve.forward(left, right, windows, groups, counts)
+    return found if dtype is not None else found.astype(x.dtype, copy=False)
+
+
+def _unless_rounded(dtype: DType | None) -> dict[str, DType]:
+    return {} if dtype is None else {"dtype": dtype}
 
 
 def _convolution_input_type(
@@ -123,6 +142,7 @@ def _convolution_input_type(
     padding: Pairs,
     dilation: Shape,
     groups: int,
+    dtype: DType | None = None,
 ) -> TensorType:
     _check_dtypes("convolution_input", y, weight)
     if y.ndim != weight.ndim or y.shape[1] != weight.shape[0]:
@@ -133,7 +153,7 @@ def _convolution_input_type(
     _check_counts(
         "convolution_input", y, size, Windows(weight.shape[2:], stride, padding, dilation)
     )
-    return TensorType((y.shape[0], weight.shape[1] * groups, *size), y.dtype)
+    return TensorType((y.shape[0], weight.shape[1] * groups, *size), dtype or y.dtype)
 
 
 def _check_counts(name: str, y: TensorType, size: Shape, windows: Windows) -> None:
@@ -149,10 +169,15 @@ def _check_counts(name: str, y: TensorType, size: Shape, windows: Windows) -> No
     total=True,
     grad={
         "y": lambda g, weight, stride, padding, dilation, groups: convolution(
-            g, weight, stride=stride, padding=padding, dilation=dilation, groups=groups
+            rounded(g, weight),
+            weight,
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            groups=groups,
         ),
         "weight": lambda g, y, weight_type, stride, padding, dilation, groups: convolution_weight(
-            g,
+            rounded(g, y),
             y,
             kernel=weight_type.shape[2:],
             stride=stride,
@@ -180,16 +205,19 @@ def convolution_input(
     padding: Pairs,
     dilation: Shape,
     groups: int,
+    dtype: DType | None = None,
 ) -> Array:
     """The transpose of :func:`convolution` in x: y's elements spread by ``weight`` over extents ``size``."""
     windows = Windows(weight.shape[2:], stride, padding, dilation)
     options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    attributes = {"size": size, **options, **_unless_rounded(dtype)}
     work = y.shape[0] * volume(y.shape[2:]) * int(weight.size)
-    served = product_by_program(convolution_input, (y, weight), {"size": size, **options}, work)
+    served = product_by_program(convolution_input, (y, weight), attributes, work)
     if served is not None:
         return served
     left, right = wide(y), wide(weight)
-    return convolve.input_gradient(left, right, windows, groups, size).astype(y.dtype, copy=False)
+    found = convolve.input_gradient(left, right, windows, groups, size)
+    return found if dtype is not None else found.astype(y.dtype, copy=False)
 
 
 def _convolution_weight_type(

@@ -162,7 +162,7 @@ def _pow_grad_base(g: Any, x: Any, y: Any) -> Any:
     """d(x**y)/dx = y * x**(y-1), and zero where the exponent is zero."""
     if _is_number(y):
         return zeros_like(g) if y == 0 else g * (y * x ** (y - 1))
-    return where(y == 0, 0.0, g * (y * x ** (y - 1)))
+    return where(y == 0, 0.0, g * where(y == 0, 1.0, y * x ** (y - 1)))
 
 
 def _pow_grad_exponent(g: Any, out: Any, x: Any, y: Any) -> Any:
@@ -172,7 +172,7 @@ def _pow_grad_exponent(g: Any, out: Any, x: Any, y: Any) -> Any:
         none = x == 0 if out.dtype.is_complex else (x == 0) & (y >= 0)
         return where(none, 0.0, g * (out * where(none, 1.0, x).log()))
     if x == 0:
-        return where(y >= 0, 0.0, g * (out * -math.inf))
+        return where(y >= 0, 0.0, g * where(y >= 0, 1.0, out * -math.inf))
     turn = 0.0 if x > 0 else 1j * math.pi if out.dtype.is_complex else math.nan
     return g * (out * (math.log(math.fabs(x)) + turn))  # ``abs`` is the op here
 

@@ -49,6 +49,11 @@ class GradRule:
     function: Callable[..., Any]
     needs: tuple[str, ...]
 
+    @property
+    def refuses(self) -> bool:
+        """Is there no derivative, so that a gradient is refused?"""
+        return getattr(self.function, "refuses", False)
+
     @classmethod
     def of(cls, function: Callable[..., Any]) -> GradRule:
         """A rule that needs the parameters of ``function``."""

@@ -20,6 +20,7 @@ from .incomplete_gamma import upper_gamma
 from .namespace import special, wide, xp
 from .table import Array, elementwise
 from .transcendental import exp, lgamma, log
+from .underived import Missing
 
 WIDE = (-4.0, 4.0)
 #: Means up to which Poisson variables are counted up to.
@@ -170,7 +171,7 @@ def log_ndtr(x: Array) -> Array:
 @elementwise(
     None,
     promotion=p.to_float,
-    grad={"y": lambda g, x, y: g * (x * -1.0 * zeta(x + 1.0, y))},
+    grad={"x": Missing("zeta"), "y": lambda g, x, y: g * (x * -1.0 * zeta(x + 1.0, y))},
     domain={"x": (1.5, 4.0), "y": (0.5, 4.0)},
 )
 def zeta(x: Array, y: Array) -> Array:
@@ -186,7 +187,7 @@ def _gamma_density(g: Any, a: Any, x: Any) -> Any:
 @elementwise(
     None,
     promotion=p.floats_only,
-    grad={"y": lambda g, x, y: _gamma_density(g, x, y)},
+    grad={"x": Missing("igamma: input"), "y": lambda g, x, y: _gamma_density(g, x, y)},
     domain=POSITIVE,
 )
 def igamma(x: Array, y: Array) -> Array:
@@ -197,7 +198,7 @@ def igamma(x: Array, y: Array) -> Array:
 @elementwise(
     None,
     promotion=p.floats_only,
-    grad={"y": lambda g, x, y: -_gamma_density(g, x, y)},
+    grad={"x": Missing("igammac: input"), "y": lambda g, x, y: -_gamma_density(g, x, y)},
     domain=POSITIVE,
 )
 def igammac(x: Array, y: Array) -> Array:

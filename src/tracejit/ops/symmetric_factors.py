@@ -14,6 +14,7 @@ from .lapack import like_given, on_the_host
 from .library_threads import small_on_one_thread
 from .linear_algebra import SQUARE, TALL, matrices, square
 from .table import Array, Sample, contraction
+from .underived import Missing
 
 _PIVOTS = np.array([1, 2, 3])
 
@@ -116,7 +117,11 @@ def _one_row_more(x: TensorType) -> TensorType:
     return TensorType((*x.shape[:-2], rows + 1, columns), x.dtype)
 
 
-@contraction(_one_row_more, samples=(Sample((TALL,)), Sample((TALL.T.copy(),))))
+@contraction(
+    _one_row_more,
+    grad=Missing("geqrf"),
+    samples=(Sample((TALL,)), Sample((TALL.T.copy(),))),
+)
 @small_on_one_thread
 def reflections_packed(x: Array) -> Array:
     """R above the vectors of reflections, and the factors of these in a last row."""

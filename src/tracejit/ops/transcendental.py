@@ -12,7 +12,7 @@ import numpy as np
 
 from ..dtypes import bool_
 from . import promotion as p
-from .elementwise import POSITIVE, cast, where
+from .elementwise import POSITIVE, cast, square, where
 from .library_functions import digamma_of, function_of, inverse_error_of, lgamma_of, trigamma_of
 from .namespace import special, wide, xp
 from .slabs import shared
@@ -40,10 +40,17 @@ def exp2(x: Array) -> Array:
 
 
 @elementwise(
-    "expm1(x)", ufunc="expm1", promotion=p.to_float_or_complex, grad=lambda g, x: g * exp(x)
+    "expm1(x)", ufunc="expm1", promotion=p.to_float_or_complex, grad=lambda g, out: g * (out + 1.0)
 )
 def expm1(x: Array) -> Array:
-    """exp(x) - 1, accurate near zero."""
+    """exp(x) - 1, accurate near zero. Its gradient is told by the result, which rounds it far below zero."""
+
+
+@elementwise(
+    "expm1(x)", ufunc="expm1", promotion=p.to_float_or_complex, grad=lambda g, x: g * exp(x)
+)
+def exponential_rise(x: Array) -> Array:
+    """exp(x) - 1, with a gradient that is accurate everywhere: for what is made of it."""
 
 
 @elementwise(
@@ -190,7 +197,7 @@ def erfc(x: Array) -> Array:
 @elementwise(
     "erfinv(x)",
     promotion=p.to_float,
-    grad=lambda g, out: g * (math.sqrt(math.pi) / 2 * exp(out * out)),
+    grad=lambda g, x: g * (math.sqrt(math.pi) / 2 * exp(square(erfinv(x)))),
     domain=(-0.9, 0.9),
 )
 def erfinv(x: Array) -> Array:

@@ -134,7 +134,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     require_float("elu", input)
     x = upcast(input)
     above = c.ge(x, 0)  # zero has the slope of what is below, but no curvature; NaN is below
-    found = e.where(above, e.leaky(x, alpha), alpha * t.expm1(e.where(above, 0.0, x)))
+    found = e.where(above, e.leaky(x, alpha), alpha * t.exponential_rise(e.where(above, 0.0, x)))
     return _finish(input, as_type(found, input.dtype), inplace)
 
 
@@ -166,7 +166,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
     x = upcast(input)
     above = c.ge(x, 0)
-    found = e.where(above, x, alpha * t.expm1(e.where(above, 0.0, x) / alpha))
+    found = e.where(above, x, alpha * t.exponential_rise(e.where(above, 0.0, x) / alpha))
     return _finish(input, as_type(found, input.dtype), inplace)
 
 

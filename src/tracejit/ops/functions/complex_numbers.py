@@ -150,7 +150,8 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
     check_tensor("polar", abs, "abs")
     check_tensor("polar", angle, "angle", 2)
     _check_parts(abs, angle)
-    return complex(e.mul(abs, t.cos(angle)), e.mul(abs, t.sin(angle)))
+    size, turn = cx.polar_size(abs), e.clone(angle)  # which programs may write to
+    return complex(e.mul(size, t.cos(turn)), e.mul(size, t.sin(turn)))
 
 
 @function()

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...dtypes import int64
+from ...dtypes import DType, int64
 from ...errors import DtypeError, ShapeError
-from ...modes import MODES
 from .. import convolution as cv
 from .. import elementwise as e
 from .. import movement as m
+from ..precision import lower_precision
 from ..table import function
 from ..windows import Windows
 from .common import Tensor, as_type, check_tensor, refuse, shape_of
+from .matrices import before_a_sum
 from .spatial import Shape, Sizes, batched, per_dim, unbatched
 
 
@@ -49,8 +50,10 @@ def _check_weight(name: str, weight: Tensor, rank: int, groups: int) -> None:
         )
 
 
-def _with_bias(x: Tensor, bias: Tensor | None, weight: Tensor, transposed: bool) -> Tensor:
-    """One number added per channel."""
+def _with_bias(
+    x: Tensor, bias: Tensor | None, weight: Tensor, transposed: bool, kind: DType
+) -> Tensor:
+    """One number added per channel, in ``kind``; sums that are not rounded yet are rounded afterwards."""
     if bias is None:
         return x
     channels = shape_of(x)[1]
@@ -60,13 +63,18 @@ def _with_bias(x: Tensor, bias: Tensor | None, weight: Tensor, transposed: bool)
             f"bias to be 1-dimensional with {channels} elements, but got bias of size "
             f"{list(shape_of(bias))} instead"
         )
-    if MODES.autocast is not None:
-        bias = as_type(bias, x.dtype)
-    if bias.dtype is not x.dtype:
+    if bias.dtype is not kind:
         raise DtypeError(
-            f"Input type ({x.dtype.name}) and bias type ({bias.dtype.name}) should be the same"
+            f"Input type ({kind.name}) and bias type ({bias.dtype.name}) should be the same"
         )
-    return e.add(x, m.reshape(bias, shape=(1, channels, *(1 for _ in range(x.ndim - 2)))))
+    found = e.add(x, m.reshape(bias, shape=(1, channels, *(1 for _ in range(x.ndim - 2)))))
+    return as_type(found, kind)
+
+
+def _unrounded(x: Tensor, weight: Tensor, bias: Tensor | None) -> dict[str, DType]:
+    """What says that sums are not to be rounded before a bias is added."""
+    wide = None if bias is None else before_a_sum(x, weight)
+    return {} if wide is None else {"dtype": wide}
 
 
 def _padding(padding: Any, name: str, rank: int, windows: Windows) -> tuple[tuple[int, int], ...]:
@@ -100,13 +108,15 @@ def _convolution(
     windows = Windows(shape_of(weight)[2:], steps, ((0, 0),) * rank, apart)
     pairs = _padding(padding, name, rank, windows)
     _check_options(steps, tuple(a for a, _ in pairs), apart, groups)
+    wide = _unrounded(x, weight, bias)
     result = cv.convolution(
-        x, weight, stride=steps, padding=pairs, dilation=apart, groups=int(groups)
+        x, weight, stride=steps, padding=pairs, dilation=apart, groups=int(groups), **wide
     )
-    return unbatched(_with_bias(result, bias, weight, False), added)
+    kind = x.dtype if wide else result.dtype
+    return unbatched(_with_bias(result, bias, weight, False, kind), added)
 
 
-@function(method=False)
+@function(method=False, within=lower_precision)
 def conv1d(
     input: Tensor,
     weight: Tensor,
@@ -127,7 +137,7 @@ def conv1d(
     return _convolution(1, input, weight, bias, stride, padding, dilation, groups)
 
 
-@function(method=False)
+@function(method=False, within=lower_precision)
 def conv2d(
     input: Tensor,
     weight: Tensor,
@@ -151,7 +161,7 @@ def conv2d(
     return _convolution(2, input, weight, bias, stride, padding, dilation, groups)
 
 
-@function(method=False)
+@function(method=False, within=lower_precision)
 def conv3d(
     input: Tensor,
     weight: Tensor,
@@ -211,13 +221,14 @@ def _transposed(
             f"Given input size per channel: {list(shape_of(x)[2:])}. Calculated output size per "
             f"channel: {list(size)}. Output size is too small"
         )
-    result = cv.convolution_input(
-        x, weight, size=size, stride=steps, padding=pairs, dilation=apart, groups=int(groups)
-    )
-    return unbatched(_with_bias(result, bias, weight, True), added)
+    wide = _unrounded(x, weight, bias)
+    options = {"stride": steps, "padding": pairs, "dilation": apart, "groups": int(groups)}
+    result = cv.convolution_input(x, weight, size=size, **options, **wide)
+    kind = x.dtype if wide else result.dtype
+    return unbatched(_with_bias(result, bias, weight, True, kind), added)
 
 
-@function(method=False)
+@function(method=False, within=lower_precision)
 def conv_transpose1d(
     input: Tensor,
     weight: Tensor,
@@ -239,7 +250,7 @@ def conv_transpose1d(
     return _transposed(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-@function(method=False)
+@function(method=False, within=lower_precision)
 def conv_transpose2d(
     input: Tensor,
     weight: Tensor,
@@ -261,7 +272,7 @@ def conv_transpose2d(
     return _transposed(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-@function(method=False)
+@function(method=False, within=lower_precision)
 def conv_transpose3d(
     input: Tensor,
     weight: Tensor,

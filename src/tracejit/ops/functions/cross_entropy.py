@@ -13,6 +13,7 @@ from .. import indexing as ix
 from .. import movement as m
 from .. import reduction as r
 from ..table import function
+from ..underived import refuse_gradients
 from .common import Tensor, as_type, require_float, shape_of
 from .loss_reductions import flags_seen, reduced, reduction_of
 from .normalization import linear
@@ -108,6 +109,8 @@ def _picked(
     """The loss; ``choose`` leaves out targets."""
     d = _check_target(input, target)
     _check_weight(weight, input)
+    planes = "2d" if input.ndim > 2 else ""
+    refuse_gradients(f"nll_loss{planes}_forward", weight=weight)
     valid = c.ne(target, ignore_index)
     safe = e.where(valid, target, 0)
     picked = m.squeeze(ix.gather(input, m.unsqueeze(safe, dims=(d,)), dim=d), dims=(d,))

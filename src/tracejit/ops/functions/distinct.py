@@ -13,6 +13,7 @@ from .. import ordering as o
 from .. import reduction as r
 from .. import source as s
 from ..table import function
+from ..underived import underived
 from .common import Tensor, as_type, check_tensor, dim_of, refuse, shape_of
 from .slicing import slice_along
 
@@ -54,7 +55,7 @@ def unique(
         return parts[0] if len(parts) == 1 else tuple(parts)
     d = dim_of(dim, input)
     rows = _rows(input, d)
-    values = ix.take(input, o.unique_rows(rows, part="first"), dim=d)
+    values = ix.take(underived(input, what="unique_dim"), o.unique_rows(rows, part="first"), dim=d)
     others = [
         o.unique_rows(rows, part=name) if w else values
         for name, w in zip(("inverse", "counts"), wanted[1:], strict=True)
@@ -77,7 +78,8 @@ def unique_consecutive(
     """
     refuse("unique", input.dtype, "complex")
     check_tensor("unique_consecutive", input)
-    x = m.reshape(input, shape=(input.spec.numel,)) if dim is None else input
+    x = underived(input, what="unique_consecutive" if dim is None else "unique_dim_consecutive")
+    x = m.reshape(x, shape=(input.spec.numel,)) if dim is None else x
     d = 0 if dim is None else dim_of(dim, input)
     count = shape_of(x)[d]
     rows = _rows(x, d)

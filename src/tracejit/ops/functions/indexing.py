@@ -13,6 +13,7 @@ from .. import indexing as ix
 from .. import limits, shapes
 from .. import movement as m
 from ..table import function
+from ..underived import underived
 from .common import (
     Number,
     Tensor,
@@ -92,13 +93,15 @@ def scatter(
     if fitted := _fitted(input, index, source):
         row, places, values = fitted
         return m.reshape(scatter(row, 0, places, values, reduce=reduce), shape=shape_of(input))
-    if reduce == "add":
-        return ix.scatter_add(input, index, source, dim=d)
-    if reduce == "multiply":
-        return ix.scatter_combine(input, index, source, dim=d, reduce="prod")
-    if reduce is not None:
+    if reduce is None:
+        return ix.scatter(input, index, source, dim=d)
+    if reduce not in ("add", "multiply"):
         raise RuntimeError("reduce argument must be either add or multiply.")
-    return ix.scatter(input, index, source, dim=d)
+    if reduce == "add":
+        found = ix.scatter_add(input, index, source, dim=d)
+    else:
+        found = ix.scatter_combine(input, index, source, dim=d, reduce="prod")
+    return underived(found, what="aten::scatter")
 
 
 @function(steady=True)

@@ -16,6 +16,7 @@ from .. import reduction as r
 from .. import transcendental as t
 from ..precision import full_precision
 from ..table import function
+from ..underived import refuse_gradients
 from .activations import logsigmoid
 from .common import (
     Number,
@@ -77,6 +78,7 @@ def binary_cross_entropy(
     require_float("binary_cross_entropy", input)
     if target.dtype is not input.dtype:
         raise DtypeError(f"Found dtype {target.dtype.title} but expected {input.dtype.title}")
+    refuse_gradients("binary_cross_entropy", weight=weight)
     loss = entropies.cross_entropy_of_two(input, target)
     loss = loss if weight is None else loss * weight
     return reduced(loss, reduction_of(size_average, reduce, reduction))
@@ -109,6 +111,7 @@ def binary_cross_entropy_with_logits(
         raise DtypeError(
             f"result type {input.dtype.title} can't be cast to the desired output type {target.dtype.title}"
         )
+    refuse_gradients("binary_cross_entropy_with_logits", weight=weight, pos_weight=pos_weight)
     log_weight = 1.0 if pos_weight is None else (pos_weight - 1.0) * target + 1.0
     loss = (1.0 - target) * input - log_weight * logsigmoid(input)
     loss = loss if weight is None else loss * weight
@@ -222,8 +225,10 @@ def gaussian_nll_loss(
     check_reduction(reduction)
     if _any_negative(var):
         raise ArgumentValueError("var has negative entry/entries")
-    limited = limits.clamp_min(spread, eps)
-    safe = e.where(c.lt(spread, eps), e.detach_copy(limited), spread)
+    least = e.add(
+        e.sub(spread, e.detach_copy(spread)), eps
+    )  # with the gradient of what it replaces
+    safe = e.where(c.lt(spread, eps), least, spread)
     loss = 0.5 * (t.log(safe) + e.square(input - target) / safe)
     return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
 

@@ -13,9 +13,11 @@ from .. import indexing as ix
 from .. import limits
 from .. import movement as m
 from .. import reduction as r
+from .. import transcendental as t
 from ..ordering import cumsum
 from ..precision import full_precision
 from ..table import function
+from ..underived import refuse_gradients
 from .activations import logsigmoid
 from .common import Number, Tensor, as_type, constant, require_float, shape_of
 from .loss_reductions import check_reduction, old_reduction, reduced
@@ -37,7 +39,8 @@ def soft_margin_loss(
     >>> tj.soft_margin_loss(tj.zeros(2), tj.tensor([1.0, -1.0]))
     tensor(0.6931)
     """
-    loss = e.neg(logsigmoid(e.mul(input, target)))
+    refuse_gradients("soft_margin_loss", target=target)
+    loss = t.log1p(t.exp(e.mul(e.neg(input), target)))  # infinite where PyTorch's is
     return reduced(loss, old_reduction(size_average, reduce, reduction))
 
 
@@ -95,6 +98,7 @@ def multi_margin_loss(
     if p not in (1, 2):
         raise ArgumentValueError("only p == 1 and p == 2 supported")
     check_reduction(reduction)
+    refuse_gradients("multi_margin_loss", weight=weight)
     x, y, alone = _rows("multi_margin_loss", input, target, False)
     classes = shape_of(x)[1]
     if weight is not None and weight.ndim != 1:

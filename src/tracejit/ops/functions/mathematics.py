@@ -13,7 +13,7 @@ from .. import entropies
 from .. import transcendental as t
 from ..complex_numbers import complex_of_parts, magnitude, parts_of_complex
 from ..table import METHODS, function
-from .arithmetic import clamp
+from ..underived import underived
 from .common import (
     Number,
     Tensor,
@@ -62,6 +62,7 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | Number) -> Tensor:
         weight = as_type(weight, input.dtype) if weight.dtype is bool_ else weight
     dtype = promoted(input, end, weight)
     start, end = upcast(input), upcast(end)
+    weight = upcast(weight) if is_tensor(weight) else weight
     difference = e.sub(end, start)
     from_start = e.add(start, e.mul(weight, difference))
     if not is_tensor(weight):
@@ -182,7 +183,10 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     >>> tj.logit(tj.tensor([0.5, 0.75]))
     tensor([0.0000, 1.0986])
     """
-    return entropies.log_odds(input if eps is None else clamp(input, eps, 1.0 - eps))
+    if eps is None:
+        return entropies.log_odds(input)
+    limited = e.where(c.gt(input, 1.0 - eps), 1.0 - eps, input)  # not NaN, nor its gradient
+    return entropies.log_odds(e.where(c.lt(input, eps), eps, limited))
 
 
 @function()
@@ -256,7 +260,8 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
     check_tensor("heaviside", values, "values", 2)
     if input.dtype is not values.dtype:
         raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
-    return e.where(c.eq(input, 0), values, as_type(c.gt(input, 0), input.dtype))
+    found = e.where(c.eq(input, 0), values, as_type(c.gt(input, 0), input.dtype))
+    return underived(found, input, values, what="aten::heaviside")
 
 
 @function(large=True)

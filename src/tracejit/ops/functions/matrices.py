@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...dtypes import float32, float64
+from ...dtypes import DType, float32, float64
 from ...errors import DtypeError, ShapeError
 from ...modes import MODES
 from .. import contraction as k
@@ -13,15 +13,13 @@ from .. import movement as m
 from .. import reduction as r
 from .. import shapes
 from ..linear_algebra import inverse
-from ..precision import full_precision, given_precision, lower_precision
+from ..precision import full_precision, given_precision
 from ..table import alias, function
 from .common import (
-    Number,
     Tensor,
     as_type,
     check_tensor,
     dim_of,
-    promoted,
     shape_of,
     with_zero_gradient,
 )
@@ -37,11 +35,16 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     >>> tj.matmul(tj.tensor([[1.0, 2.0], [3.0, 4.0]]), tj.tensor([1.0, 1.0]))
     tensor([3., 7.])
     """
+    return times(input, other)
+
+
+def times(input: Tensor, other: Tensor, dtype: DType | None = None) -> Tensor:
+    """:func:`matmul`, of half precision in float32 where that is ``dtype``."""
     check_tensor("matmul", input)
     check_tensor("matmul", other, "other", 2)
     a, b = len(input.spec.shape), len(other.spec.shape)
     if a == 2 and b == 2:
-        return k.matmul(input, other)
+        return _multiplied(input, other, dtype)
     if not a or not b:
         raise ShapeError(
             f"both arguments to matmul need to be at least 1D, but they are {a}D and {b}D"
@@ -50,7 +53,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
         return r.sum(e.mul(input, other), dims=(0,), keepdim=False)
     left = m.unsqueeze(input, dims=(0,)) if a == 1 else input
     right = m.unsqueeze(other, dims=(1,)) if b == 1 else other
-    result = _product(left, right)
+    result = _product(left, right, dtype)
     drop = tuple(d for d, gone in ((result.ndim - 2, a == 1), (result.ndim - 1, b == 1)) if gone)
     return m.squeeze(result, dims=drop) if drop else result
 
@@ -62,13 +65,27 @@ def _is_inner_product(x: Tensor, y: Tensor) -> bool:
     return same and kind in (float32, float64) and MODES.autocast is None
 
 
-def _product(left: Tensor, right: Tensor) -> Tensor:
+def _product(left: Tensor, right: Tensor, dtype: DType | None) -> Tensor:
     """Many matrices times one matrix is one larger product."""
     shape = shape_of(left)
     if len(shape) == 2 or right.ndim > 2 or shape[-1] != shape_of(right)[0]:
-        return k.matmul(left, right)
+        return _multiplied(left, right, dtype)
     rows = m.reshape(left, shape=(shapes.numel(shape[:-1]), shape[-1]))
-    return m.reshape(k.matmul(rows, right), shape=(*shape[:-1], shape_of(right)[1]))
+    product = _multiplied(rows, right, dtype)
+    return m.reshape(product, shape=(*shape[:-1], shape_of(right)[1]))
+
+
+def _multiplied(x: Tensor, y: Tensor, dtype: DType | None) -> Tensor:
+    return k.matmul(x, y) if dtype is None else k.matmul(x, y, dtype=dtype)
+
+
+def before_a_sum(x: Tensor, y: Tensor) -> DType | None:
+    """The dtype of a product that something is added to: of half precision float32, so that the sum is rounded once.
+
+    On a device it is written as it is: in half of the memory.
+    """
+    same = x.spec.dtype.is_half and y.spec.dtype is x.spec.dtype
+    return float32 if same and not getattr(x, "is_cuda", False) else None
 
 
 def _check_rank(name: str, ndim: int, **tensors: Tensor) -> None:
@@ -90,8 +107,13 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
     tensor([[1.],
             [1.]])
     """
+    return of_matrices(input, mat2)
+
+
+def of_matrices(input: Tensor, mat2: Tensor, dtype: DType | None = None) -> Tensor:
+    """:func:`mm`, of half precision in float32 where that is ``dtype``."""
     _check_rank("mm", 2, self=input, mat2=mat2)
-    return k.matmul(input, mat2)
+    return _multiplied(input, mat2, dtype)
 
 
 @function(steady=True)
@@ -104,13 +126,18 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     >>> tj.bmm(tj.ones(2, 1, 3), tj.ones(2, 3, 1)).tolist()
     [[[3.0]], [[3.0]]]
     """
+    return of_batches(input, mat2)
+
+
+def of_batches(input: Tensor, mat2: Tensor, dtype: DType | None = None) -> Tensor:
+    """:func:`bmm`, of half precision in float32 where that is ``dtype``."""
     _check_rank("bmm", 3, batch1=input, batch2=mat2)
     if shape_of(input)[0] != shape_of(mat2)[0]:
         raise ShapeError(
             "Expected size for first two dimensions of batch2 tensor to be: "
             f"[{shape_of(input)[0]}, {shape_of(input)[2]}] but got: {list(shape_of(mat2)[:2])}."
         )
-    return k.matmul(input, mat2)
+    return _multiplied(input, mat2, dtype)
 
 
 @function(within=given_precision, steady=True)
@@ -121,9 +148,14 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
     >>> tj.mv(tj.eye(2), tj.tensor([1.0, 2.0]))
     tensor([1., 2.])
     """
+    return of_vector(input, vec)
+
+
+def of_vector(input: Tensor, vec: Tensor, dtype: DType | None = None) -> Tensor:
+    """:func:`mv`, of half precision in float32 where that is ``dtype``."""
     _check_rank("mv", 2, input=input)
     _check_rank("mv", 1, vec=vec)
-    return matmul(input, vec)
+    return times(input, vec, dtype)
 
 
 @function(within=given_precision, steady=True)
@@ -180,82 +212,6 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """
     _check_rank("outer", 1, self=input, vec2=vec2)
     return e.mul(m.unsqueeze(input, dims=(1,)), vec2)
-
-
-def blend(input: Tensor, product: Tensor, beta: Number, alpha: Number) -> Tensor:
-    """``beta * input + alpha * product``; with ``beta`` 0, what is in ``input`` does not matter.
-
-    Integers and bool are scaled by whole numbers. Raises ``RuntimeError`` for an ``input`` that is no part of the sum.
-    """
-    shape = shape_of(product)
-    if shapes.broadcast("add", [shape_of(input), shape]) != shape:
-        raise ShapeError(
-            f"The expanded size of the tensor {list(shape)} must match the existing size {list(input.shape)} "
-            "at every non-singleton dimension"
-        )
-    kind = promoted(input, product)
-    if not kind.is_differentiable:
-        beta, alpha = int(beta), int(alpha)
-    return as_type(_sum_of_scaled(input, product, beta, alpha), kind)
-
-
-def _sum_of_scaled(input: Tensor, product: Tensor, beta: Number, alpha: Number) -> Tensor:
-    scaled = product if alpha == 1 else e.mul(product, alpha)
-    if beta == 0:
-        return with_zero_gradient(scaled, input)
-    return e.add(input if beta == 1 else e.mul(input, beta), scaled)
-
-
-@function(within=lower_precision, steady=True)
-def addmm(
-    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1
-) -> Tensor:
-    """``beta * input + alpha * (mat1 @ mat2)``.
-
-    >>> import tracejit as tj
-    >>> tj.addmm(tj.ones(1), tj.ones(1, 2), tj.ones(2, 1))
-    tensor([[3.]])
-    """
-    return blend(input, mm(mat1, mat2), beta, alpha)
-
-
-@function()
-def addmv(
-    input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1
-) -> Tensor:
-    """``beta * input + alpha * (mat @ vec)``.
-
-    >>> import tracejit as tj
-    >>> tj.addmv(tj.ones(1), tj.ones(1, 2), tj.ones(2))
-    tensor([3.])
-    """
-    return blend(input, mv(mat, vec), beta, alpha)
-
-
-@function()
-def addr(
-    input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1
-) -> Tensor:
-    """``beta * input + alpha * outer(vec1, vec2)``.
-
-    >>> import tracejit as tj
-    >>> tj.addr(tj.ones(1, 1), tj.ones(1), tj.ones(1))
-    tensor([[2.]])
-    """
-    return blend(input, outer(vec1, vec2), beta, alpha)
-
-
-@function(within=lower_precision, steady=True)
-def baddbmm(
-    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1
-) -> Tensor:
-    """``beta * input + alpha * bmm(batch1, batch2)``.
-
-    >>> import tracejit as tj
-    >>> tj.baddbmm(tj.ones(1), tj.ones(1, 1, 2), tj.ones(1, 2, 1))
-    tensor([[[3.]]])
-    """
-    return blend(input, bmm(batch1, batch2), beta, alpha)
 
 
 @function(method=False, steady=True)

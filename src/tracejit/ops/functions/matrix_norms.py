@@ -12,14 +12,22 @@ from .. import elementwise as e
 from .. import movement as m
 from .. import reduction as r
 from .. import shapes
-from ..precision import given_precision, lower_precision
+from ..precision import given_precision
 from ..table import function
-from .common import Number, Tensor, as_type, conjugated, constant, dim_of, refuse, shape_of
+from .common import (
+    Tensor,
+    as_type,
+    conjugated,
+    constant,
+    dim_of,
+    refuse,
+    shape_of,
+)
 from .complex_numbers import abs as magnitudes
 from .joining import stack
 from .linear_algebra import svdvals
-from .matrices import blend, bmm, dot, matmul
-from .norms import vector_norm
+from .matrices import dot, matmul
+from .norms import summands, vector_norm
 from .rearranging import cross as any_cross
 
 
@@ -44,7 +52,7 @@ def matrix_norm(
         raise ShapeError("linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
     if len(dim) != 2:
         raise ShapeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {tuple(dim)}")
-    x = A if dtype is None else as_type(A, dtypes.as_dtype(dtype))
+    x = summands("linalg.matrix_norm", A, dtype)
     rows, columns = (dim_of(d, x) for d in dim)
     if rows == columns:
         raise ShapeError("linalg.matrix_norm: dims must be different")
@@ -203,22 +211,6 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     for _ in range(count - 1):
         powers.append(e.mul(powers[-1], x))
     return stack(powers[:count], -1)
-
-
-@function(within=lower_precision)
-def addbmm(
-    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1
-) -> Tensor:
-    """``beta * input + alpha * the sum of bmm(batch1, batch2)``.
-
-    >>> import tracejit as tj
-    >>> tj.addbmm(tj.ones(1), tj.ones(2, 1, 2), tj.ones(2, 2, 1))
-    tensor([[5.]])
-    """
-    product = bmm(batch1, batch2)
-    return blend(
-        input, as_type(r.sum(product, dims=(0,), keepdim=False), product.dtype), beta, alpha
-    )
 
 
 @function(within=given_precision)

@@ -12,10 +12,11 @@ from .. import elementwise as e
 from .. import movement as m
 from .. import reduction as r
 from .. import transcendental as t
-from ..precision import given_precision
+from ..precision import given_precision, lower_precision
 from ..table import function
-from .common import Tensor, as_type, require_float, shape_of, upcast
-from .matrices import matmul
+from ..underived import refuse_gradients
+from .common import Tensor, as_type, promoted, require_float, shape_of, upcast
+from .matrices import before_a_sum, matmul, times
 from .reductions import count
 
 
@@ -30,10 +31,18 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     tensor([2., 3.])
     """
     transposed = m.permute(weight, dims=tuple(range(len(weight.spec.shape)))[::-1])
-    product = matmul(input, transposed)
-    if bias is not None and MODES.autocast is not None:
-        bias = as_type(bias, product.dtype)
-    return product if bias is None else e.add(product, bias)
+    if bias is None:
+        return matmul(input, transposed)
+    return (_biased if MODES.autocast is None else _lowered)(input, transposed, bias)
+
+
+def _biased(input: Tensor, transposed: Tensor, bias: Tensor) -> Tensor:
+    wide = before_a_sum(input, transposed)
+    found = e.add(times(input, transposed, wide), bias)
+    return found if wide is None else as_type(found, promoted(input, bias))
+
+
+_lowered = lower_precision(_biased)
 
 
 @function(method=False, within=given_precision, large=True)
@@ -275,6 +284,7 @@ def normalized_by_batch(
             bias=bias,
         )
     require_float("batch_norm", input)
+    refuse_gradients("native_batch_norm", running_mean=running_mean, running_var=running_var)
     _check_dtypes(input, weight, bias, running_mean, running_var)
     x = upcast(input)
     if training or running_mean is None or running_var is None:

@@ -25,6 +25,28 @@ from .common import (
 from .reductions import Dim, root
 
 
+def summands(name: str, x: Tensor, dtype: DType | None) -> Tensor:
+    """``x`` in ``dtype`` where that is given. ``RuntimeError`` for integers, and where it does not fit."""
+    if not x.dtype.is_differentiable:
+        raise DtypeError(
+            f"{name}: Expected a floating point or complex tensor as input. Got {x.dtype.title}"
+        )
+    if dtype is None:
+        return x
+    kind = dtypes.as_dtype(dtype)
+    if not kind.is_differentiable:
+        raise DtypeError(f"{name}: dtype should be floating point or complex, but got {kind.title}")
+    if kind.is_complex is not x.dtype.is_complex:
+        own = "complex" if x.dtype.is_complex else "real"
+        raise DtypeError(f"{name}: dtype should be {own} for {own} inputs, but got {kind.title}")
+    if dtypes.promote_types(x.dtype, kind) is not kind:
+        raise DtypeError(
+            f"{name}: the dtype of the input ({x.dtype.title}) should be convertible without narrowing to the "
+            f"specified dtype ({kind.title})"
+        )
+    return as_type(x, kind)
+
+
 @function(method=False, namespace=False, steady=True, large=True)
 def vector_norm(
     x: Tensor,
@@ -36,18 +58,15 @@ def vector_norm(
 ) -> Tensor:
     """``sum(|x|**ord)**(1/ord)`` over ``dim``; inf, -inf and 0 as their limits.
 
+    Raises ``RuntimeError`` for integers, also where ``dtype`` is given, and for a ``dtype`` that is narrower.
+
     >>> import tracejit as tj
     >>> tj.norm(tj.tensor([3.0, 4.0]))
     tensor(5.)
     """
-    x = x if dtype is None else as_type(x, dtypes.as_dtype(dtype))
+    x = summands("linalg.vector_norm", x, dtype)
     if x.dtype.is_complex:
         x = magnitude(x)
-    if not x.dtype.is_floating_point:
-        raise DtypeError(
-            "linalg.vector_norm: Expected a floating point or complex tensor as input. "
-            f"Got {x.dtype.title}"
-        )
     if isinstance(ord, complex):
         raise RuntimeError(
             "linalg.vector_norm: Expected a non-complex scalar as the order of norm."

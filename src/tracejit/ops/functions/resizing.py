@@ -148,8 +148,20 @@ def interpolate(
             "align_corners option can only be set with the interpolating modes: linear | bilinear | "
             "bicubic | trilinear"
         )
+    wanted, scales = _sizes(shape_of(input)[2:], size, scale_factor, recompute_scale_factor)
+    return resized(input, wanted, scales, mode, align_corners, antialias)
+
+
+def resized(
+    input: Tensor,
+    wanted: Shape,
+    scales: tuple[float | None, ...],
+    mode: str,
+    align_corners: bool | None = None,
+    antialias: bool = False,
+) -> Tensor:
+    """:func:`interpolate` to extents, with positions by ``scales`` where they are not None."""
     own = shape_of(input)[2:]
-    wanted, scales = _sizes(own, size, scale_factor, recompute_scale_factor)
     _check_antialias(input, mode, antialias, align_corners)
     _check_mode(input, mode)
     if any(n < 1 for n in (*own, *wanted)):

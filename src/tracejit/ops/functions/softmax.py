@@ -144,10 +144,10 @@ def _softmax_backward_data(
     >>> tj._softmax_backward_data(tj.tensor([1.0, 0.0]), tj.tensor([0.5, 0.5]), 0, tj.float32)
     tensor([ 0.2500, -0.2500])
     """
-    each = e.mul(grad_output, output)
-    dims = (dim_of(dim, each),) if each.ndim else ()
-    total = r.sum(each, dims=dims, keepdim=True)
-    return as_type(e.sub(each, e.mul(output, total)), dtypes.as_dtype(input_dtype))
+    g, out = upcast(grad_output), upcast(output)
+    dims = (dim_of(dim, out),) if out.ndim else ()
+    total = r.sum(e.mul(g, out), dims=dims, keepdim=True)
+    return as_type(e.mul(e.sub(g, total), out), dtypes.as_dtype(input_dtype))
 
 
 @function(method=False)
@@ -160,7 +160,7 @@ def _log_softmax_backward_data(
     >>> tj._log_softmax_backward_data(tj.tensor([1.0, 0.0]), tj.tensor([0.5, 0.5]).log(), 0, tj.float32)
     tensor([ 0.5000, -0.5000])
     """
-    dims = (dim_of(dim, grad_output),) if grad_output.ndim else ()
-    total = r.sum(grad_output, dims=dims, keepdim=True)
-    found = e.sub(grad_output, e.mul(t.exp(output), total))
+    g, out = upcast(grad_output), upcast(output)
+    dims = (dim_of(dim, g),) if g.ndim else ()
+    found = e.sub(g, e.mul(t.exp(out), r.sum(g, dims=dims, keepdim=True)))
     return as_type(found, dtypes.as_dtype(input_dtype))

@@ -306,7 +306,8 @@ def _quantile(
     if name == "quantile":
         nan = r.any_true(nans, dims=(d,), keepdim=True)
         found = _at(values, e.mul(shares, shape_of(x)[d] - 1), d, interpolation, ix.take)
-        found = e.where(nan, float("nan"), found)
+        last = slice_along(values, d, shape_of(x)[d] - 1, 1)  # NaN, which gets the gradient
+        found = e.where(nan, last, found)
     else:  # NaN is sorted last
         count = r.sum(c.logical_not(nans), dims=(d,), keepdim=True)
         last = as_type(limits.clamp_min(e.sub(count, 1), 0), x.dtype)
