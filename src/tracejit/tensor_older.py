@@ -280,6 +280,9 @@ class OlderMethods(TensorCore):
             raise ShapeError(
                 f"as_strided: sizes {list(size)} need as many strides that are not negative, got {list(stride)}"
             )
+        if self._stands_for_samples():  # which lie in memory of their own, each
+            start = int(storage_offset or 0)
+            return as_strided(self.clone(), size=size, stride=stride, start=start)
         offset = self.storage_offset() if storage_offset is None else int(storage_offset)
         reach = sum((n - 1) * s for n, s in zip(size, stride, strict=True))
         owner: Any = (

@@ -186,6 +186,14 @@ def test_writes():
     assert tj.equal(given, x + 1)
 
 
+def test_strides_are_those_of_each_sample():
+    x = tj.arange(24.0).reshape(2, 12)
+    found = vmap(lambda x: x.as_strided((2, 3), (4, 1), 1))(x)
+    assert found[:, :, 0].tolist() == [[1.0, 5.0], [13.0, 17.0]]
+    turned = vmap(lambda x: x.as_strided((2,), (2,)), 1)(x.t().contiguous())
+    assert turned.tolist() == [[0.0, 2.0], [12.0, 14.0]]
+
+
 def test_draws():
     x = tj.zeros(4, 3)
     with pytest.raises(RuntimeError, match="randomness"):
