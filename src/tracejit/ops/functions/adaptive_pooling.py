@@ -72,17 +72,13 @@ def _table(rows: Sequence[Sequence[int]]) -> Tensor:
     return s.literal(values=flat, shape=(len(flat),), dtype=dtypes.int64)
 
 
-def _laid_out(x: Tensor, dim: int, runs: Runs, repeat: bool) -> tuple[Tensor, int]:
+def _laid_out(x: Tensor, dim: int, runs: Runs) -> tuple[Tensor, int]:
     """The runs along ``dim`` one after the other, each as long as the longest, and that length.
 
-    They are filled up with zeros, or by repeating their last elements.
+    They are filled up by repeating their last elements.
     """
     longest = max((len(run) for run in runs), default=1)
-    places = tuple(
-        place
-        for run in runs
-        for place in (*run, *((run[-1] if repeat else -1,) * (longest - len(run))))
-    )
+    places = tuple(place for run in runs for place in (*run, *((run[-1],) * (longest - len(run)))))
     if places == tuple(range(x.shape[dim])):
         return x, longest
     return mix_along(x, dim=dim, places=(places,), weights=((1.0,) * len(places),)), longest
@@ -115,16 +111,23 @@ def _adaptive_avg(rank: int, input: Tensor, output_size: Any) -> Tensor:
 
 
 def _uneven_mean(x: Tensor, own: Shape, size: Shape) -> Tensor:
-    """Runs of different lengths, filled up with zeros."""
-    kernel, divisor, dtype = [], constant(1, x.dtype), x.dtype
+    """Runs of different lengths: the sums of those along one dimension after the other."""
+    divisor, dtype = constant(1, x.dtype), x.dtype
     for axis, (n, want) in enumerate(zip(own, size, strict=True)):
         runs = _runs(n, want)
-        x, longest = _laid_out(x, axis + 2, runs, False)
-        kernel.append(longest)
+        x = _sums_of_runs(x, axis + 2, runs)
         shape = tuple(want if d == axis else 1 for d in range(len(size)))
         lengths = s.literal(values=tuple(len(run) for run in runs), shape=shape, dtype=dtype)
         divisor = e.mul(divisor, lengths)
-    return e.div(sums_of(x, _tiles(tuple(kernel))), divisor)
+    return e.div(x, divisor)
+
+
+def _sums_of_runs(x: Tensor, dim: int, runs: Runs) -> Tensor:
+    """The sums of runs along ``dim``, of which some are shorter than others."""
+    terms = range(max(map(len, runs)))
+    places = tuple(tuple(run[t] if t < len(run) else -1 for run in runs) for t in terms)
+    weights = tuple(tuple(float(place >= 0) for place in row) for row in places)
+    return mix_along(x, dim=dim, places=places, weights=weights)
 
 
 def _adaptive_max(rank: int, input: Tensor, output_size: Any, return_indices: bool) -> Any:
@@ -141,7 +144,7 @@ def _adaptive_max(rank: int, input: Tensor, output_size: Any, return_indices: bo
     runs = [_runs(n, want) for n, want in zip(own, size, strict=True)]
     kernel = []
     for axis in range(rank):
-        x, longest = _laid_out(x, axis + 2, runs[axis], True)
+        x, longest = _laid_out(x, axis + 2, runs[axis])
         kernel.append(longest)
     windows = _tiles(tuple(kernel))
     if not return_indices:
