@@ -27,7 +27,7 @@ class Holder:
 class Slotted:
     """Numbers in slots."""
 
-    __slots__ = ("rate",)
+    __slots__ = ("__steps", "rate")
 
 
 def close(ours, theirs) -> bool:
@@ -75,18 +75,21 @@ def test_closures_and_attributes() -> None:
     assert f.stats.recordings == 2
 
 
-def test_slots_stay_constants() -> None:
+def test_slots() -> None:
     holder = Slotted()
+    holder._Slotted__steps = 0
 
     def function(x):
-        return x * holder.rate
+        holder.rate, holder._Slotted__steps = holder.rate * 0.5, holder._Slotted__steps + 2
+        return x * holder.rate + holder._Slotted__steps
 
     f = tj.compile(function)
-    for i in range(4):
-        holder.rate = float(i)
-        assert close(f(tj.ones(2)), function(tj.ones(2)))
-        assert type(holder.rate) is float
-    assert f.stats.recordings == 4
+    for i in range(8):
+        holder.rate, steps = float(i), holder._Slotted__steps
+        assert close(f(tj.ones(2)), tj.ones(2) * (i / 2) + steps + 2)
+        assert (holder.rate, holder._Slotted__steps) == (i / 2, steps + 2)
+        assert (type(holder.rate), type(holder._Slotted__steps)) == (float, int)
+    assert f.stats.recordings == 2
 
 
 def test_a_change_of_type_is_another_recording() -> None:

@@ -104,8 +104,7 @@ def place_of(check: Read, now: Any) -> Place | None:
     kind = type(check.expected)
     if kind not in NUMBERS or type(now) is not kind:
         return None
-    slot = isinstance(check, Attribute) and not isinstance(check.holder, type)
-    return Place(check, kind) if check.writable and not slot else None
+    return Place(check, kind) if check.writable else None
 
 
 class StillNumber(Check):
