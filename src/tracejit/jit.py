@@ -246,7 +246,7 @@ class CompiledFunction(Keeping, Inspection, Copies):
                 if found is not None:  # another thread was faster
                     return self._replay(found, tensors, args, kwargs, numbers)
                 if not self._changes_always():
-                    replaced = self.uses.learn_state(key, self.entries.get(key, ()))
+                    replaced, key = self.uses.learn_state(key, self.entries, (args, kwargs))
                     why = replaced and replaced.difference(tensors)
                     why = why or why_new(self.entries, key, tensors)
                     self.forget(replaced)

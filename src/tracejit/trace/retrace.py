@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..tensor import Tensor
-from .numbers.uses import Varying
+from .numbers.structures import Varying
 from .replay.held import Held, arguments_in
 from .signature import Static
 from .sizes.shape_uses import groups_in

@@ -38,7 +38,7 @@ def _replaced(value: Any, replace: Callable[[Any], Any], changes: list[Change]) 
     kind = type(value)
     if isinstance(value, Tensor):
         return value
-    if kind in NUMBERS:
+    if kind in NUMBERS or is_varying(value) or kind is Extent:  # of something that comes twice
         return replace(value)
     if kind is ArgumentPart:
         return _replaced_part(value, replace, changes)

@@ -9,17 +9,17 @@ for good.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...ir.graph import Guard
 from ...tensor import Tensor
-from ..replay.held import Holding, arguments_in, beside, holds_tensors, is_size, told_apart
-from ..signature import call_key, flatten, is_number, leaf_names
+from ..replay.held import Held, Holding, arguments_in, beside, holds_tensors, told_apart
+from ..signature import call_key, flatten, holder_count, is_number, leaf_names
 from ..state.ran_codes import RanCodes
-from ..state.values import token
 from .numbers import ItemRead, Number, NumberGuard
 from .places import MAX_PLACES, Place, PlaceKey
+from .structures import DECIDES, NumberUse, Varying, which_are_one
 
 if TYPE_CHECKING:
     from ..entry import Entry
@@ -34,84 +34,14 @@ CALLS_PER_DECISION = 8
 #: As many for numbers that the calls themselves count: as constants they would be others at every call.
 COUNTING_PATIENCE = 16
 MAX_FORMS = 256
-#: Values of a float that is a constant because it decides much; with more it would be another one at every call.
-MAX_VALUES = 8
-#: Most numbers among the arguments of one call that may vary.
-MAX_NUMBERS = 64
 #: The name of the tensor in which a call hands over its sizes.
 SIZES = "sizes"
-DECIDES = "decides what is computed at almost every call"
 
 
-class NumberUse:
-    """The numbers in one structure of arguments."""
-
-    def __init__(self, structure: Any, numbers: Sequence[Any]) -> None:
-        self.structure = structure
-        self.last = tuple(numbers)
-        self.varying: tuple[int, ...] = ()
-        self.sizes: tuple[int, ...] = ()
-        self.fixed: tuple[int, ...] = tuple(range(len(numbers)))
-        self.constant: dict[int, str] = {}  # what was found to decide, and how
-        self.values: dict[int, set[Any]] = {}  # those that constants had since
-        self.many: set[int] = set()  # which have too many to be constants
-
-    def learn(self, numbers: Sequence[Any]) -> None:
-        """A call with these numbers is new."""
-        moved = [
-            i
-            for i in self.fixed
-            if i not in self.constant and token(numbers[i]) != token(self.last[i])
-        ]
-        moved += self._many_valued(numbers)
-        self.last = tuple(numbers)
-        if len(self.varying) + len(moved) > MAX_NUMBERS:
-            why = f"more than {MAX_NUMBERS} numbers among the arguments changed"
-            self.settle([*self.varying, *moved], why)
-        elif moved:
-            self._split({*self.varying, *moved})
-
-    def _many_valued(self, numbers: Sequence[Any]) -> list[int]:
-        """Constants that turn out to have other values again and again: a float drawn for each call is none."""
-        for i, why in self.constant.items():
-            if type(numbers[i]) is float and why.endswith(DECIDES):
-                self.values.setdefault(i, set()).add(token(numbers[i]))
-        found = [i for i, values in self.values.items() if len(values) > MAX_VALUES]
-        for i in found:
-            del self.values[i], self.constant[i]
-        self.many.update(found)
-        return found
-
-    def settle(self, positions: Sequence[int], why: str) -> None:
-        """These decide too much to vary."""
-        self.constant.update(dict.fromkeys(positions, why))
-        self.sizes = tuple(i for i in self.sizes if i not in positions)
-        self._split(set(self.varying).difference(positions))
-
-    def take_for_sizes(self, positions: Iterable[int]) -> None:
-        """These index or bound slices."""
-        self.sizes = tuple(sorted({*self.sizes, *positions}))
-        self._split(set(self.varying).difference(self.sizes))
-
-    def _split(self, varying: set[int]) -> None:
-        self.varying = tuple(sorted(varying))
-        apart = varying.union(self.sizes)
-        self.fixed = tuple(i for i in range(len(self.last)) if i not in apart)
-
-    def key(self, numbers: Sequence[Any]) -> Varying:
-        """What replaces the exact structure in the key of a signature."""
-        sizes, fixed = self.sizes, self.fixed
-        if not all(is_size(numbers[i]) for i in sizes):
-            sizes, fixed = (), (*fixed, *sizes)
-        constants = [token(numbers[i]) for i in fixed]
-        return Varying((self.structure, self.varying, sizes, *constants))
-
-    def whole_key(
-        self, numbers: Sequence[Any], places: tuple[Place, ...], tensors: list[Tensor]
-    ) -> Any:
-        """The same for a call that reads ``places`` too; all but the arguments is appended to ``tensors``."""
-        key = self.key(numbers)
-        return beside(key, places, tensors, [numbers[i] for i in key.sizes])
+def _holders(structure: Any) -> int:
+    """How many lists, dicts and objects among arguments of this structure hold numbers."""
+    positional, (_, named) = structure[1]
+    return sum(map(holder_count, (*positional[1], *[x for _, x in named])))
 
 
 def _counted(entry: Entry, sources: Sequence[Number]) -> bool:
@@ -127,29 +57,6 @@ def _are_replaced(read: Read) -> bool:
     before, now = read.expected, read.current()
     held = holds_tensors(before), holds_tensors(now)
     return all(held) or (any(held) and type(before) is type(now) and type(now) in (list, dict))
-
-
-class Varying(tuple[Any, ...]):
-    """The structure of arguments, which numbers vary in it, which are sizes, and the values of the others."""
-
-    __slots__ = ()
-
-    @property
-    def structure(self) -> Any:
-        """The structure with a mark for every number."""
-        return self[0]
-
-    @property
-    def varying(self) -> tuple[int, ...]:
-        """Positions among the numbers."""
-        positions: tuple[int, ...] = self[1]
-        return positions
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Positions among the numbers of those handed over in a tensor."""
-        positions: tuple[int, ...] = self[2]
-        return positions
 
 
 def number_positions(
@@ -171,6 +78,7 @@ class NumberUses:
         self.active = False  # does any number vary?
         self.unfit: str | None = None  # why none may
         self.places: dict[PlaceKey, Place] = {}  # where Python state has numbers that vary
+        self.holders: set[int] = set()  # identities of what holds these
         self.settled: dict[PlaceKey, str] = {}  # places that decide too much to vary, and why
         self.held = Holding()  # where Python state has what the function makes
         self.unkept: dict[Any, Entry] = {}  # recordings that found the state changed by themselves
@@ -196,9 +104,24 @@ class NumberUses:
             loose = flatten(arguments, tensors, numbers)
             use, places = self.known.get(loose), self.held.places(loose)
             if use is not None and (use.varying or use.sizes):
-                return use.whole_key(numbers, places, tensors), numbers
+                return self._whole_key(use, numbers, arguments, places, tensors), numbers
             tensors.clear()
         return beside(flatten(arguments, tensors), places, tensors), numbers
+
+    def _whole_key(
+        self,
+        use: NumberUse,
+        numbers: Sequence[Any],
+        arguments: Any,
+        places: tuple[Place, ...],
+        tensors: list[Tensor],
+    ) -> Any:
+        """The structure for the key of a call with numbers that vary, which reads ``places`` too.
+
+        All but the arguments is appended to ``tensors``.
+        """
+        key = use.key(numbers, arguments, self.holders)
+        return beside(key, places, tensors, [numbers[i] for i in key.sizes])
 
     def learn_call(self, key: Any, tensors: list[Any], arguments: Any) -> tuple[Any, list[Any]]:
         """The key of a signature after noting the numbers of a call that is new; and those, if any of them vary.
@@ -223,12 +146,12 @@ class NumberUses:
             if use is None:
                 if len(self.known) >= MAX_FORMS:
                     self.known.pop(next(iter(self.known)))
-                use = self.known[loose] = NumberUse(loose, numbers)
+                use = self.known[loose] = NumberUse(loose, numbers, _holders(loose))
             if self.unfit is None:
                 use.learn(numbers)
             if use.varying or use.sizes:
                 self.active = True
-                return use.whole_key(numbers, places, tensors), numbers
+                return self._whole_key(use, numbers, arguments, places, tensors), numbers
         return beside(flatten(arguments, []), places, tensors), []
 
     def learn_places(self, moved: Iterable[Place]) -> bool:
@@ -244,6 +167,7 @@ class NumberUses:
                     continue
                 del self.places[oldest]
             self.places[place.key] = place  # instead of one for numbers of the other type
+            self.holders.add(id(place.check.holder))
             learned.add(place.key)
         return bool(learned)
 
@@ -256,14 +180,25 @@ class NumberUses:
             self.learn_places(numbers)
             self.held.learn(form, others, guard.names)
 
-    def learn_state(self, key: Any, variants: Sequence[Entry]) -> Entry | None:
-        """A call met Python state of its own: the recording that one for any numbers will replace, if any."""
+    def learn_state(
+        self, key: Any, entries: Mapping[Any, Sequence[Entry]], arguments: Any
+    ) -> tuple[Entry | None, Any]:
+        """A call met Python state of its own: the recording that one for any numbers will replace, and its new key."""
         unkept = self.unkept.pop(key, None)
-        known = [*reversed(variants), *([] if unkept is None else [unkept])]
+        known = [*reversed(entries.get(key, ())), *([] if unkept is None else [unkept])]
         for entry in known:
             if entry.guard is not None and self.learn_places(entry.guard.moved()):
-                return entry
-        return None
+                return entry, self._told_again(key, arguments)
+        return None, key
+
+    def _told_again(self, key: Any, arguments: Any) -> Any:
+        """The key of a call now that its arguments may be known to hold numbers that vary anyway."""
+        held, known = key[3], arguments_in(key[3])
+        if not isinstance(known, Varying):
+            return key
+        use = self.known[known.structure]
+        told = known.among(which_are_one(arguments, self.holders) if use.holders else ())
+        return (*key[:3], Held((told, *held[1:])) if held is not known else told, *key[4:])
 
     def learn_replaced(self, key: Any, variants: Sequence[Entry]) -> bool:
         """A call met other tensors in places of the Python state; True when calls with its ``key`` read more of these.
@@ -290,6 +225,7 @@ class NumberUses:
         self.item_lines.clear()
         self.size_lines.clear()
         self.places.clear()
+        self.holders.clear()
 
     def constants(self) -> list[str]:
         """Which numbers vary, but are constants of what is recorded, and why."""
@@ -321,6 +257,11 @@ class NumberUses:
         if decisions < patience + entry.replays // CALLS_PER_DECISION:
             return False
         return self._settle(entry, sources)
+
+    def asks_which_are_one(self, entry: Entry) -> bool:
+        """Do the calls that ``entry`` serves have lists, dicts or objects with numbers that vary, which may be one?"""
+        use = self._use_of(entry)
+        return use is not None and use.asks_which_are_one(self.holders)
 
     def _use_of(self, entry: Entry) -> NumberUse | None:
         """What is known about the numbers of the calls that ``entry`` serves."""

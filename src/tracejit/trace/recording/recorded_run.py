@@ -23,7 +23,7 @@ from ..objects import note_reached, withdraw
 from ..replay.held import contents, see, seen_in, standing_for, with_held
 from ..rounds.rounds import Rounds
 from ..rounds.settled import resume, settle
-from ..signature import HANDED_IN, containers, flatten, statics_of
+from ..signature import HANDED_IN, containers, flatten, is_number, statics_of
 from ..state.calls import watching
 from ..state.state import StateGuard
 from ..state.values import same
@@ -160,7 +160,7 @@ def _run(
 
     def replace(value: Any) -> Any:
         position = next(positions)
-        if position not in entry.varying:
+        if position not in entry.varying or not is_number(value):  # one stands there already
             return sizes.get(position, value)
         number = source("argument", position, type(value), entry.number_names[position])
         return recorder.varying(number, value)

@@ -20,6 +20,7 @@ from ...ops.mixin import Size
 from ...tensor import Tensor
 from ...varying import is_varying, plain
 from ..numbers.places import Place, PlaceKey, place_of
+from ..numbers.structures import is_size
 from ..objects import comes_apart, met_again, take_apart
 from ..recording.sent_logs import check_sent
 from ..signature import MAPPINGS, fields_of, flatten, leaf_count, unflatten
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 MAX_HELD, MAX_FORMS, MAX_SUSPECTS = 4096, 256, 4096
 #: What stands in structures for what is not part of them.
 UNSEEN = "any"
-#: Ints that are no sizes.
-MAX_SIZE = 1 << 40
 #: Places of one form from which on it is looked whether they are still in use.
 MANY = 64
 
@@ -117,11 +116,6 @@ def beside(
     if sizes:
         tensors.append(Tensor._wrap(np.array(sizes, np.int64)))
     return structure
-
-
-def is_size(value: Any) -> bool:
-    """Is this an int that a call can hand over?"""
-    return type(value) is int and 0 <= value < MAX_SIZE
 
 
 def seen_in(places: Sequence[Place]) -> list[Any]:
