@@ -35,7 +35,6 @@ from .trace.numbers.places import TURNS
 from .trace.numbers.strays import left_over
 from .trace.numbers.uses import NumberUses
 from .trace.objects import ObjectUses
-from .trace.replay.held import beside
 from .trace.replay.tracebacks import shortened
 from .trace.retrace import why_new
 from .trace.routes import MAX_ROUTES
@@ -117,7 +116,7 @@ class CompiledFunction(Keeping, Inspection, Copies):
                 args, kwargs = self.unread.left_out(*self.arrays.taken(args, kwargs))
                 structure, numbers = self._structure_of(args, kwargs, tensors)
             elif self.uses.held.known:
-                structure = beside(None, self.uses.held.places(len(args)), tensors)
+                structure, numbers = self.uses.of_tensors(args, tensors)
             unusual: Any = dtypes._default if modes.unusual is None else modes.unusual_key()
             key = call_key((modes.grad, modes.inference, unusual), structure, tensors)
             found = self.entries.get(key)

@@ -358,3 +358,24 @@ def test_a_step_whose_counts_decide_in_many_ways() -> None:
         assert compiled(x).tolist() == eager(x).tolist()
         assert ours == theirs
     assert compiled.stats.compiled_calls >= 35, str(compiled.explain())
+
+
+def test_remainders_of_counts() -> None:
+    """Rounds, and items of lists, told by the remainder of a count: a recording for each."""
+
+    def trainer() -> Any:
+        holder, rates = Holder(), [0.5, 1.5, 2.5]
+
+        def step(x, n):
+            holder.steps += 1
+            for _ in range(holder.steps % 5):
+                x = x * 0.75
+            return x * rates[n % 3]
+
+        return step
+
+    step, eager = trainer(), trainer()
+    compiled = tj.compile(step)
+    for n in range(60):
+        assert compiled(tj.ones(2), 7 * n).tolist() == eager(tj.ones(2), 7 * n).tolist()
+    assert compiled.stats.compiled_calls >= 40, str(compiled.explain())

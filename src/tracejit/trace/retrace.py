@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..tensor import Tensor
 from .numbers.structures import Varying
-from .replay.held import Held, arguments_in
+from .replay.read_places import Held, arguments_in
 from .signature import Static
 from .sizes.shape_uses import groups_in
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from ..signature import containers
+from ..signature import containers, holder_count
 from ..state.values import token
 
 #: Values of a float that is a constant because it decides much; with more it would be another one at every call.
 MAX_VALUES = 8
 #: Most numbers among the arguments of one call that may vary.
 MAX_NUMBERS = 64
+#: Structures with numbers that are known of one function.
+MAX_FORMS = 256
 #: Ints that are no sizes.
 MAX_SIZE = 1 << 40
 DECIDES = "decides what is computed at almost every call"
@@ -113,6 +115,24 @@ class NumberUse:
         constants = [token(numbers[i]) for i in fixed]
         shared = which_are_one(values, known) if self.asks_which_are_one(known) else ()
         return Varying((self.structure, self.varying, sizes, shared, *constants))
+
+
+def use_in(
+    known: dict[Any, NumberUse], key: Any, structure: Any, numbers: Sequence[Any], holders: int
+) -> NumberUse:
+    """What is ``known`` by ``key`` about the numbers in a structure, from now on if it is nothing yet."""
+    use = known.get(key)
+    if use is None:
+        if len(known) >= MAX_FORMS:
+            known.pop(next(iter(known)))
+        use = known[key] = NumberUse(structure, numbers, holders)
+    return use
+
+
+def argument_holders(structure: Any) -> int:
+    """How many lists, dicts and objects among arguments of this structure hold numbers."""
+    positional, (_, named) = structure[1]
+    return sum(map(holder_count, (*positional[1], *[x for _, x in named])))
 
 
 class Varying(tuple[Any, ...]):

@@ -9,17 +9,18 @@ for good.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...ir.graph import Guard
 from ...tensor import Tensor
-from ..replay.held import Held, Holding, arguments_in, beside, holds_tensors, told_apart
-from ..signature import call_key, flatten, holder_count, is_number, leaf_names
+from ..replay.held import Holding, holds_tensors, told_apart
+from ..replay.read_places import Held, arguments_in, beside, seen_in
+from ..signature import call_key, flatten, is_number
 from ..state.ran_codes import RanCodes
 from .numbers import ItemRead, Number, NumberGuard
 from .places import MAX_PLACES, Place, PlaceKey
-from .structures import DECIDES, NumberUse, Varying, which_are_one
+from .structures import DECIDES, NumberUse, Varying, argument_holders, use_in, which_are_one
 
 if TYPE_CHECKING:
     from ..entry import Entry
@@ -33,23 +34,27 @@ PATIENCE = 3
 CALLS_PER_DECISION = 8
 #: As many for numbers that the calls themselves count: as constants they would be others at every call.
 COUNTING_PATIENCE = 16
-MAX_FORMS = 256
+#: Remainders of divisions by numbers up to this one are decisions with few outcomes, whatever is done with them.
+MAX_PERIOD = 8
 #: The name of the tensor in which a call hands over its sizes.
 SIZES = "sizes"
 
 
-def _holders(structure: Any) -> int:
-    """How many lists, dicts and objects among arguments of this structure hold numbers."""
-    positional, (_, named) = structure[1]
-    return sum(map(holder_count, (*positional[1], *[x for _, x in named])))
-
-
 def _counted(entry: Entry, sources: Sequence[Number]) -> bool:
     """Do recorded runs leave other numbers in the places that all of these are read from?"""
+    if all(s.name == "argument" and s.at >= entry.own_numbers for s in sources):
+        return True  # in places that runs fill
     leaves = [s.leaf for s in entry.root.segments() if s.leaf is not None]
     stored = {place.key for leaf in leaves for place, _ in leaf.recording.stores}
     keys = [s.at.key if s.name == "place" else (s.name, s.at) for s in sources]
     return stored.issuperset(keys)
+
+
+def _has_few_ways(guard: NumberGuard) -> bool:
+    """Is it about the remainder of a division by a small number, as of a count by a period?"""
+    value = guard.value
+    period = value.operands[1] if value.name == "mod" else 0
+    return type(period) is int and 0 < period <= MAX_PERIOD
 
 
 def _are_replaced(read: Read) -> bool:
@@ -59,22 +64,14 @@ def _are_replaced(read: Read) -> bool:
     return all(held) or (any(held) and type(before) is type(now) and type(now) in (list, dict))
 
 
-def number_positions(
-    function: Callable[..., Any], key: Any, args: Any, kwargs: Any
-) -> tuple[tuple[int, ...], tuple[int, ...], list[str]]:
-    """Which numbers among the arguments vary and which are sizes; and, if any, the names of all numbers."""
-    structure = arguments_in(key[3])
-    if not isinstance(structure, Varying) or not (structure.varying or structure.sizes):
-        return (), (), []
-    names = leaf_names(function, args, kwargs, is_number)
-    return structure.varying, structure.sizes, names
-
-
 class NumberUses:
     """What is known about the numbers of one function, by structure of the arguments."""
 
     def __init__(self) -> None:
         self.known: dict[Any, NumberUse] = {}
+        self.within: dict[
+            Any, NumberUse
+        ] = {}  # of what lies in places that calls read like arguments
         self.active = False  # does any number vary?
         self.unfit: str | None = None  # why none may
         self.places: dict[PlaceKey, Place] = {}  # where Python state has numbers that vary
@@ -104,9 +101,13 @@ class NumberUses:
             loose = flatten(arguments, tensors, numbers)
             use, places = self.known.get(loose), self.held.places(loose)
             if use is not None and (use.varying or use.sizes):
-                return self._whole_key(use, numbers, arguments, places, tensors), numbers
+                return self._whole_key(use, numbers, arguments, places, tensors)
             tensors.clear()
-        return beside(flatten(arguments, tensors), places, tensors), numbers
+        return self._beside(flatten(arguments, tensors), arguments, places, tensors)
+
+    def of_tensors(self, tensors: Sequence[Tensor], found: list[Tensor]) -> tuple[Any, list[Any]]:
+        """The same for a call with nothing but ``tensors``; those that it reads in places are appended to ``found``."""
+        return self._beside(None, tensors, self.held.places(len(tensors)), found)
 
     def _whole_key(
         self,
@@ -115,13 +116,47 @@ class NumberUses:
         arguments: Any,
         places: tuple[Place, ...],
         tensors: list[Tensor],
-    ) -> Any:
-        """The structure for the key of a call with numbers that vary, which reads ``places`` too.
+    ) -> tuple[Any, list[Any]]:
+        """The structure for the key of a call with numbers that vary, which reads ``places`` too; and all numbers.
 
         All but the arguments is appended to ``tensors``.
         """
         key = use.key(numbers, arguments, self.holders)
-        return beside(key, places, tensors, [numbers[i] for i in key.sizes])
+        return self._beside(key, arguments, places, tensors, numbers)
+
+    def _beside(
+        self,
+        structure: Any,
+        arguments: Any,
+        places: tuple[Place, ...],
+        tensors: list[Tensor],
+        numbers: Sequence[Any] = (),
+    ) -> tuple[Any, list[Any]]:
+        """The structure for the key of a call that reads ``places`` too, and all numbers: those there come last."""
+        found = [*numbers]
+        sizes = [found[i] for i in structure.sizes] if numbers else ()
+
+        def within(shown: Any) -> tuple[Varying, Sequence[int]] | None:
+            own: list[Any] = []
+            use = self.within.get((places, flatten(shown, [], own)))
+            if use is None or not (use.varying or use.sizes):
+                return None
+            if which_are_one((arguments, shown), self.holders):
+                return None
+            found.extend(own)
+            key = use.key(own, shown)
+            return key, [own[i] for i in key.sizes]
+
+        return beside(structure, places, tensors, sizes, within if self.within else None), found
+
+    def _learn_within(self, places: tuple[Place, ...]) -> tuple[Place, ...]:
+        """A call that is new reads these places: note the numbers there."""
+        numbers: list[Any] = []
+        shown = (*seen_in(places),)
+        loose = flatten(shown, [], numbers)
+        if numbers and self.unfit is None:
+            use_in(self.within, (places, loose), loose, numbers, holders=0).learn(numbers)
+        return places
 
     def learn_call(self, key: Any, tensors: list[Any], arguments: Any) -> tuple[Any, list[Any]]:
         """The key of a signature after noting the numbers of a call that is new; and those, if any of them vary.
@@ -131,7 +166,8 @@ class NumberUses:
         tensors.clear()
         if arguments_in(key[3]) is None:  # there are only tensors
             tensors += arguments[0]
-            structure, numbers = beside(None, self.held.places(len(tensors)), tensors), list[Any]()
+            self._learn_within(self.held.places(len(tensors)))
+            structure, numbers = self.of_tensors(arguments[0], tensors)
         else:
             structure, numbers = self.learn(arguments, tensors)
         return call_key(key[:3], structure, tensors), numbers
@@ -140,19 +176,15 @@ class NumberUses:
         """The structure for a call that is new, after noting its numbers; and the numbers if any of them vary."""
         numbers: list[Any] = []
         loose = flatten(arguments, tensors, numbers)
-        places = self.held.places(loose)
+        places = self._learn_within(self.held.places(loose))
         if numbers:
-            use = self.known.get(loose)
-            if use is None:
-                if len(self.known) >= MAX_FORMS:
-                    self.known.pop(next(iter(self.known)))
-                use = self.known[loose] = NumberUse(loose, numbers, _holders(loose))
+            use = use_in(self.known, loose, loose, numbers, argument_holders(loose))
             if self.unfit is None:
                 use.learn(numbers)
             if use.varying or use.sizes:
                 self.active = True
-                return self._whole_key(use, numbers, arguments, places, tensors), numbers
-        return beside(flatten(arguments, []), places, tensors), []
+                return self._whole_key(use, numbers, arguments, places, tensors)
+        return self._beside(flatten(arguments, []), arguments, places, tensors)
 
     def learn_places(self, moved: Iterable[Place]) -> bool:
         """These places had another number than recorded; True when any of them varies from now on."""
@@ -222,6 +254,7 @@ class NumberUses:
         """No number of this function may vary."""
         self.unfit, self.active = why, False
         self.known.clear()
+        self.within.clear()
         self.item_lines.clear()
         self.size_lines.clear()
         self.places.clear()
@@ -231,7 +264,8 @@ class NumberUses:
         """Which numbers vary, but are constants of what is recorded, and why."""
         reasons = [] if self.unfit is None else [self.unfit]
         reasons += self.settled.values()
-        reasons += [why for use in self.known.values() for why in use.constant.values()]
+        uses = (*self.known.values(), *self.within.values())
+        reasons += [why for use in uses for why in use.constant.values()]
         return list(dict.fromkeys(reasons))
 
     def missed(self, entry: Entry, branch: Any) -> bool:
@@ -246,11 +280,12 @@ class NumberUses:
             return False
         if branch.segment.choices is not None and (entry.sizes or entry.sized or self.size_lines):
             return self._decides(entry, branch)
-        if not isinstance(guard, NumberGuard):
+        if not isinstance(guard, NumberGuard) or _has_few_ways(guard):
             return False
         if self._index(entry, guard):
             return True
-        decided = [s for s in entry.root.segments() if isinstance(s.guard, NumberGuard)]
+        parts = [(s, s.guard) for s in entry.root.segments()]
+        decided = [s for s, g in parts if isinstance(g, NumberGuard) and not _has_few_ways(g)]
         decisions = sum(len(s.children) - 1 for s in decided)
         sources = [*guard.value.sources()]
         patience = COUNTING_PATIENCE if _counted(entry, sources) else PATIENCE
@@ -268,9 +303,25 @@ class NumberUses:
         structure = arguments_in(entry.key[3])
         return self.known.get(structure.structure) if isinstance(structure, Varying) else None
 
+    def _uses_of(
+        self, entry: Entry, positions: Sequence[int]
+    ) -> Iterator[tuple[NumberUse, list[int], list[str]]]:
+        """What is known about these numbers of the calls that ``entry`` serves, their positions there, and names."""
+        structure = entry.key[3]
+        numbers = structure.numbers if isinstance(structure, Held) else None
+        within = self.within.get((entry.held, numbers and numbers.structure))
+        own = entry.own_numbers
+        for use, first, end in (
+            (self._use_of(entry), 0, own),
+            (within, own, len(entry.number_names)),
+        ):
+            found = [i for i in positions if first <= i < end]
+            if use is not None and found:
+                yield use, [i - first for i in found], [entry.number_names[i] for i in found]
+
     def _index(self, entry: Entry, guard: NumberGuard) -> bool:
         """Did Python see ints of arguments or state as they are, as for an index? Then they are sizes from now on."""
-        use, sources = self._use_of(entry), [*guard.value.sources()]
+        sources = [*guard.value.sources()]
         if type(guard.expected) is not int:
             return False
         if all(s.name == "item" and s.kind is int for s in sources):
@@ -278,8 +329,8 @@ class NumberUses:
         if not all(s.name in ("argument", "place") and s.kind is int for s in sources):
             return False
         arguments = [s.at for s in sources if s.name == "argument"]
-        if arguments and use is not None:
-            use.take_for_sizes(arguments)
+        for use, positions, _ in self._uses_of(entry, arguments):
+            use.take_for_sizes(positions)
         found = [s.at for s in sources if s.name == "place"]
         for place in found:
             self.places.pop(place.key, None)
@@ -312,10 +363,8 @@ class NumberUses:
 
     def without_sizes(self, entry: Entry, why: str) -> bool:
         """The numbers that ``entry`` takes for sizes are constants from now on; False when there are none."""
-        use = self._use_of(entry)
-        if use is not None and entry.sizes:
-            names = ", ".join(entry.number_names[i] for i in entry.sizes)
-            use.settle(entry.sizes, f"{names}: {why}")
+        for use, positions, names in self._uses_of(entry, entry.sizes):
+            use.settle(positions, f"{', '.join(names)}: {why}")
         self.more_lines |= self.size_lines
         lines = bool(self.size_lines)
         self.size_lines.clear()
@@ -326,14 +375,20 @@ class NumberUses:
 
     def _settle(self, entry: Entry, sources: Sequence[Number]) -> bool:
         """These numbers decide too much to vary; False when there are none that could be constants."""
-        why, use = DECIDES, self._use_of(entry)
-        many: set[int] = set() if use is None else use.many
-        positions = [s.at for s in sources if s.name == "argument" and s.at not in many]
-        if use is not None and positions:
-            names = ", ".join(entry.number_names[i] for i in positions)
-            use.settle(positions, f"{names} {why}")
+        settled = False
+        for use, positions, names in self._uses_of(
+            entry, [s.at for s in sources if s.name == "argument"]
+        ):
+            decide = [
+                (i, name) for i, name in zip(positions, names, strict=True) if i not in use.many
+            ]
+            if decide:
+                use.settle(
+                    [i for i, _ in decide], f"{', '.join(name for _, name in decide)} {DECIDES}"
+                )
+                settled = True
         places = [s.at for s in sources if s.name == "place"]
         for place in places:
             self.places.pop(place.key, None)
-            self.settled[place.key] = f"{place.name} {why}"
-        return bool(positions or places)
+            self.settled[place.key] = f"{place.name} {DECIDES}"
+        return bool(settled or places)
