@@ -89,6 +89,7 @@ class CompiledFunction(Keeping, Inspection, Copies):
         self._compiled_before = 0
         self._lock = renewed_rlock()
         self._warned: set[str] = set()
+        self._own_names = {*vars(self), *dir(type(self))} - {*(vars(function) if plain else ())}
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else BoundFunction(self, instance)

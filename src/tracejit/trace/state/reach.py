@@ -99,9 +99,7 @@ class Walk:
         self.most = MAX_CHECKS if self.ran is None else MAX_NARROW
         self.may_narrow = ran is not None and ran.possible
         self.places: list[Place] = []  # those of ``varying`` that were met
-        self.tools: set[int] = (
-            set()
-        )  # namespaces and groups of optimizers, which look after their numbers
+        self.tools: set[int] = set()  # namespaces and groups of optimizers: numbers of their own
         self.names = reads.Names()
         self.checks: list[Check] = []
         self.codes: list[CodeType] = []
@@ -312,6 +310,8 @@ class Walk:
         if reads.is_closed(cls) or cls.__module__ == "builtins":
             inner = getattr(value, "__wrapped__", None) if cls.__module__ != "builtins" else None
             self.reach(inner, f"the function that {name} wraps", depth)
+            if isinstance(namespace, dict) and "_own_names" in namespace:  # a compiled function
+                self.watch_names(value, namespace, name, depth)
             return
         label = f"{cls.__qualname__} ({name})"
         if isinstance(namespace, dict):
@@ -374,7 +374,8 @@ class Walk:
         """The names among its attributes that are no state of the user's."""
         if isinstance(value, Tensor):
             return names_kept(value)
-        return kept_by(value, self.names) if id(namespace) in self.tools else ()
+        own: Collection[str] = namespace.get("_own_names", ())
+        return kept_by(value, self.names) if id(namespace) in self.tools else own
 
     def _attribute(self, check: Item | Attribute, depth: int) -> None:
         if self.add(check, check.key):
