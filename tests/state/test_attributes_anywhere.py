@@ -155,6 +155,22 @@ def test_counters_on_functions_with_a_cache() -> None:
     check(scenario, reason="it changes Python state")
 
 
+def test_what_errors_were_made_with() -> None:
+    def scenario(stage: Stage) -> None:
+        error = ValueError(1)
+
+        def count(x: Any) -> Any:
+            return x * error.args[0]
+
+        f = stage.compile(count)
+        for i in range(6):
+            stage.call(f, tj.ones(2))
+            if i > 2:
+                error.args = (i,)
+
+    check(scenario)
+
+
 def test_methods_of_text() -> None:
     def scenario(stage: Stage) -> None:
         name = Name("a")

@@ -274,6 +274,10 @@ class Walk:
     def _object(self, value: Any, name: str, depth: int) -> None:
         cls = type(value)
         namespace = attributes_of(value)
+        if isinstance(value, BaseException) and cls.args is BaseException.args:
+            check = Attribute(value, f"what {name} was made with", "args", value.args)
+            if self.add(check, "args"):
+                self.reach(value.args, check.name, depth + 1)
         if isinstance(namespace, dict) and "__wrapped__" in namespace:
             self.reach(namespace["__wrapped__"], f"the function that {name} wraps", depth)
         if reads.is_closed(cls) or cls.__module__ == "builtins":
