@@ -9,6 +9,8 @@ from itertools import count
 from operator import is_
 from typing import Any
 
+import numpy as np
+
 from ...extents import Extent, hint
 from ...numpy_numbers import NUMBERS
 from ...tensor import Tensor
@@ -16,7 +18,7 @@ from ...varying import is_varying, plain
 from ..arrays.unread import ArgumentPart
 from ..recording.transparent import attributes_of, is_transparent
 from ..signature import MAPPINGS, fields_of
-from .plain_parts import plain_keys, plain_parts, remade
+from .plain_parts import plain_items, plain_keys, plain_parts, remade
 
 Change = Callable[[], None]
 
@@ -187,6 +189,8 @@ class _Values:
             for key, x in list(dict.items(value)):
                 self.put(x, partial(dict.__setitem__, value, key))
             plain_keys(value)
+        elif isinstance(value, np.ndarray):
+            plain_items(value)
         kind: type = type(value)
         if kind is list or kind in MAPPINGS:
             return
