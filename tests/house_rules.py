@@ -32,8 +32,8 @@ LAYERS: dict[str, int] = {
         ),
         0,
     ),
-    "retired": 0,
-    "varying": 0,
+    **dict.fromkeys(("retired", "standing"), 0),
+    **dict.fromkeys(("varying", "varying_arrays"), 0),
     **dict.fromkeys(
         ("backends", "made_modules", "memory_formats", "named_dtypes", "number_limits"), 0
     ),

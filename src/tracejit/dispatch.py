@@ -237,7 +237,7 @@ def _beside(op: Op, operands: tuple[Any, ...], attributes: dict[str, Any]) -> An
         # The number becomes a 0-d tensor, and two of these have the wider dtype, unlike one beside a number.
         wide = (cast(x, dtype=float32) if isinstance(x, Tensor) else x for x in operands)
         return cast(op(*wide), dtype=tensors[0].dtype)
-    return apply(op, _with_numbers(op, operands), attributes, _given(op, operands))
+    return apply(op, with_numbers(op, operands), attributes, _given(op, operands))
 
 
 def _lacks_memory(op: Op, arrays: list[Any]) -> bool:
@@ -274,7 +274,7 @@ def _shares(result: Any, source: Any) -> bool:
     return base is source or (source.base is not None and base is source.base)
 
 
-def _with_numbers(op: Op, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+def with_numbers(op: Op, operands: tuple[Any, ...]) -> tuple[Any, ...]:
     """NumPy scalars and subclasses of numbers as Python numbers, complex ones as tensors; or an error."""
     operands = tuple(_complex(x, operands) if isinstance(x, _COMPLEX) else x for x in operands)
     return tuple(

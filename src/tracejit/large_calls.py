@@ -1,4 +1,4 @@
-"""Composite functions of large tensors in eager programs, by compiled code.
+"""Composite functions of large tensors in eager programs, and those of many ops, by compiled code.
 
 A function such as ``softmax`` is several ops, each of which goes through memory and some of which take NumPy long;
 where PyTorch has one function for all of it, eager calls took up to twenty times as long. So a function that was called
@@ -17,7 +17,7 @@ import numpy as np
 from . import config, dtypes
 from .determinism import are_deterministic_algorithms_enabled
 from .modes import MODES
-from .ops.composed import set_composed
+from .ops.composed import LONG, set_composed
 from .steps import usual
 from .tensor import Tensor
 
@@ -25,6 +25,9 @@ __all__ = ["run"]
 
 #: Elements that a function computes as it is written before it is compiled, which takes about as long.
 PATIENCE = 1 << 22
+#: How often a function of many ops is computed as it is written, for tensors of the same sizes, before it is compiled;
+#: and how many sizes are counted.
+CALLS, MOST_MET = 8, 1 << 12
 #: The most kinds of calls that are compiled; functions called in more ways run as they are written.
 MOST = 256
 #: Arguments besides tensors that say all about themselves.
@@ -40,7 +43,7 @@ class _Inside(threading.local):
 
 
 _INSIDE = _Inside()
-_met: dict[Callable[..., Any], int] = {}
+_met: dict[Any, int] = {}
 _compiled: dict[Any, Callable[..., Any]] = {}
 
 
@@ -77,9 +80,12 @@ def _serving(
     kind = _kind(given, tensors)
     if kind is None:
         return None
-    met = _met.get(target, 0)
+    what, size = _weighed(target, tensors)
+    met = _met.get(what, 0)
     if met < PATIENCE:
-        _met[target] = met + max([x._array.size for x in tensors])
+        if len(_met) >= MOST_MET:
+            _met.clear()
+        _met[what] = met + size
         return None
     names = tuple(kwargs)
     key = (target, len(args), names, dtypes.get_default_dtype(), *kind)
@@ -89,6 +95,13 @@ def _serving(
             return None
         found = _compiled[key] = _compile(target, given, len(args), names)
     return found, tensors
+
+
+def _weighed(target: Callable[..., Any], tensors: Sequence[Tensor]) -> tuple[Any, int]:
+    """What is counted of a call, and how much: elements, or calls for tensors of the same sizes."""
+    if target in LONG:
+        return (target, *(x._array.shape for x in tensors)), PATIENCE // CALLS
+    return target, max([x._array.size for x in tensors])
 
 
 def _kind(given: Sequence[Any], tensors: list[Tensor]) -> list[Any] | None:

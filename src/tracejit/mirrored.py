@@ -13,7 +13,7 @@ import numpy as np
 from .cuda.arrays import module_of
 from .meta import is_meta
 
-__all__ = ["Mirrored", "memory_of_tensor", "mirrored"]
+__all__ = ["Mirrored", "StandIn", "memory_of_tensor", "mirrored"]
 
 
 def mirrored(array: Any) -> Any:
@@ -30,7 +30,13 @@ def mirrored(array: Any) -> Any:
     return n.asarray(turned)  # of one number NumPy makes another, which is no array
 
 
-class Mirrored:
+class StandIn:
+    """What stands in a tensor for memory, and in all that share it with that tensor."""
+
+    __slots__ = ()
+
+
+class Mirrored(StandIn):
     """Stands in a tensor for memory whose elements are to be turned; ``array`` turns them."""
 
     __slots__ = ("memory",)

@@ -124,7 +124,7 @@ class Tensor(
         self._type = data._type
         self._layout = data._layout
         self._writes = data._writes
-        if MODES.recorder is not None:
+        if MODES.recorder is not None and not data._stands_for_samples():
             MODES.recorder.detach(data, self)
 
     @classmethod

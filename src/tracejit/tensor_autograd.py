@@ -10,7 +10,7 @@ from .autograd import backward as run_backward
 from .autograd.handle import RemovableHandle, registry
 from .autograd.node import next_number
 from .errors import ArgumentError, AutogradError, user_line, warn
-from .mirrored import Mirrored
+from .mirrored import Mirrored, StandIn
 from .modes import MODES
 from .retired import retire
 from .tensor_core import TensorCore, Version
@@ -210,10 +210,10 @@ class AutogradMethods(TensorCore):
         >>> (x * 2).detach().requires_grad
         False
         """
-        if self._array is None and type(self._block) is not Mirrored:
+        if self._array is None and not isinstance(self._block, StandIn):
             self._array = self.array  # both must show one array
         other = self._alias()
-        if MODES.recorder is not None:
+        if MODES.recorder is not None and not self._stands_for_samples():
             MODES.recorder.detach(self, other)
         return other
 

@@ -15,7 +15,7 @@ from .deferred import Deferred
 from .device import device, device_at, index_of
 from .errors import DeviceError
 from .meta import ANY, META
-from .mirrored import Mirrored, memory_of_tensor
+from .mirrored import Mirrored, StandIn, memory_of_tensor
 from .modes import MODES
 from .ops.shapes import normalize_dim
 from .tensor_core import TensorCore
@@ -239,8 +239,12 @@ class InfoMethods(TensorCore):
             raise RuntimeError(refusal)
         return self.array
 
+    def _stands_for_samples(self) -> bool:
+        """Is it one sample of a batch, inside ``vmap``? Such tensors are on the host."""
+        return isinstance(self._block, StandIn) and type(self._block) is not Mirrored
+
     def _device_index(self) -> int:
-        if type(self._block) is Deferred:
+        if type(self._block) is Deferred or self._stands_for_samples():
             return -1
         return device_index(memory_of_tensor(self))
 

@@ -86,6 +86,10 @@ class InplaceMethods(PartMethods):
         MODES.before_write()
         given = new
         new = self._conform(new)
+        if self._stands_for_samples():
+            self._block.assign(new, MODES.grad and (new.requires_grad or self._requires_grad))
+            self._writes.value += 1
+            return self  # type: ignore[return-value]
         target, base = memory_of_tensor(self), self._base
         from_tape = new.requires_grad
         tracked = MODES.grad and (

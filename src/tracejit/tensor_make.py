@@ -135,7 +135,7 @@ def asarray(
     if copy:
         return tensor(obj, dtype=dtype, device=device, requires_grad=requires_grad)
     result = as_tensor(obj, dtype, device)
-    shares = isinstance(obj, Tensor) or hasattr(obj, "__array_interface__")
+    shares = isinstance(obj, (Tensor, np.ndarray)) or hasattr(obj, "__array_interface__")
     if copy is False and not (shares and (dtype is None or _dtype_of(obj) is dtype)):
         raise ArgumentValueError("can't alias this data without a copy", "Leave copy out.")
     if requires_grad and not result.requires_grad:

@@ -17,6 +17,7 @@ import numpy as np
 
 from .modes import MODES
 from .numpy_numbers import FUNCTIONS, NAMES, NUMBERS, PREDICATES
+from .standing import Standing, plain
 
 __all__ = [
     "MATH",
@@ -46,22 +47,10 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
 }
 
 
-class VaryingNumber:
+class VaryingNumber(Standing):
     """A number and where it came from."""
 
-    __slots__ = ("__weakref__", "_number", "_owner", "_value")
-
-    _value: Any
-    _number: Any
-    _owner: Any
-
-    def __init__(self, value: Any, number: Any, owner: Any) -> None:
-        self._value, self._number, self._owner = value, number, owner
-
-    def _live(self) -> bool:
-        """Is the recording that this number belongs to going on in this thread?"""
-        owner = self._owner
-        return owner is not None and owner is MODES.recorder and owner.failure is None
+    __slots__ = ()
 
     def _forced(self) -> Any:
         """The value, for Python to see."""
@@ -71,11 +60,6 @@ class VaryingNumber:
         return self._value
 
     # --- what it looks like --------------------------------------------------------------------------------------
-
-    @property  # type: ignore[misc]
-    def __class__(self) -> Any:
-        """The class of the value, for ``isinstance``."""
-        return type(self._value)
 
     def __getattr__(self, name: str) -> Any:
         if not hasattr(type(self._value), name):
@@ -95,12 +79,6 @@ class VaryingNumber:
 
     def __hash__(self) -> int:
         return hash(self._forced())
-
-    def __copy__(self) -> Any:
-        return self
-
-    def __deepcopy__(self, memo: Any) -> Any:
-        return self
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         value = self._forced()
@@ -226,15 +204,6 @@ def is_varying(value: Any) -> bool:
 def as_number(value: Any) -> float:
     """A number or one-element tensor as a float; one that varies from call to call as it is."""
     return value if type(value) is float or is_varying(value) else float(value)
-
-
-def plain(value: Any) -> Any:
-    """The value of a varying number, without telling anybody; all else as it is.
-
-    >>> plain(VaryingFloat(0.5, None, 0)), plain("text")
-    (0.5, 'text')
-    """
-    return value._value if issubclass(type(value), VaryingNumber) else value
 
 
 def number_of(value: Any) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tracejit as tj
+from tracejit.runtime.allocator import allocate, memory_stats
 from tracejit.trace.recording import kept_alive
 
 
@@ -69,6 +70,25 @@ def test_temporaries_of_long_expressions_take_each_others_place():
         f(tj.ones(3))
         peak = peak_of(f, x)
     assert peak < 24 * x.nbytes + (3 << 20)  # 600 are made; statements need memory too
+
+
+@pytest.mark.parametrize("size", [1024, 4])  # 4 MiB, of which a recording lets many go; a few bytes
+def test_what_a_recording_of_large_tensors_freed_goes_back_to_the_system(size):
+    """Compiled code asks for other sizes: what operations one by one went through served nobody any more."""
+
+    def different(x):
+        for op in (tj.sin, tj.cos, tj.tanh, tj.sigmoid, tj.square, tj.abs, tj.exp, tj.neg, tj.atan):
+            x = op(x)
+        return x
+
+    f = tj.compile(different, strict=True)
+    x = tj.ones(size, size)
+    allocate(40 << 20)  # as an operation might: nobody has it, and it is kept
+    with tj.no_grad():
+        f(x)
+        f(x)
+    assert f.stats.compiled_calls == 1
+    assert (memory_stats().cached < 32 << 20) == (size > 4)
 
 
 def test_latest_tensors_in_use_stay():

@@ -177,6 +177,22 @@ def test_work_on_two_devices_stays_eager() -> None:
     assert f.stats.compiled_calls == g.stats.compiled_calls == 0
 
 
+def test_arrays_that_numpy_draws_stay_on_the_host() -> None:
+    functions = [
+        lambda x: x + tj.from_numpy(np.random.rand(2)).to(x.device),
+        lambda x: x + tj.from_numpy(np.random.rand(2)).float()[1].item(),
+        lambda x: x[np.random.permutation(2)],
+    ]
+    for function in functions:
+        f = tj.compile(function)
+        for _ in range(4):
+            x = tj.rand(2).cuda()
+            np.random.seed(3)
+            found = f(x)
+            np.random.seed(3)
+            close(found, function(x))
+
+
 def step_of(model: Any, optimizer: Any) -> Any:
     def step(x: Any, y: Any) -> Any:
         optimizer.zero_grad()

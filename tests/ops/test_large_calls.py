@@ -208,3 +208,27 @@ def test_transforms_of_functions_see_through():
     np.testing.assert_allclose(tangent.numpy(), expected @ v.numpy(), 1e-12, 1e-13)
     rows = tensor(3, 5)
     np.testing.assert_allclose(tj.func.vmap(f)(rows).numpy(), f(rows).numpy(), 1e-12)
+
+
+def test_functions_of_many_ops_are_compiled_for_sizes_that_come_again() -> None:
+    rng = np.random.default_rng(0)
+
+    def loss(count: int) -> tuple[Any, Any]:
+        scores = tj.from_numpy(rng.normal(size=(count, 3, 5))).requires_grad_()
+        labels, lengths = tj.tensor(rng.integers(1, 5, (3, 4))), tj.tensor(rng.integers(1, 5, 3))
+        found = F.ctc_loss(scores, labels, tj.tensor(rng.integers(9, count, 3)), lengths)
+        found.backward()
+        return found.detach(), scores.grad
+
+    early = rng.bit_generator.state
+    expected = [loss(12) for _ in range(large_calls.CALLS)]
+    assert not large_calls._compiled
+    for count in range(20, 30):  # others have been met too rarely
+        loss(count)
+    assert not large_calls._compiled
+    rng.bit_generator.state = early
+    for value, gradient in expected:
+        found = loss(12)
+        assert tj.allclose(found[0], value)
+        assert tj.allclose(found[1], gradient)
+    assert len(large_calls._compiled) == 1

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import sys
 from typing import Any
 
 import pytest
 
 import tracejit as tj
+from tracejit import nn
 
 CALLS = 14
 
@@ -151,3 +153,40 @@ def test_hashes_of_a_class_of_the_program() -> None:
     Key.__hash__ = lambda self: 7
     with pytest.raises(KeyError):
         compiled(tj.ones(1))
+
+
+FACTOR = 2.0
+
+
+class Part(nn.Module):
+    """Reads a global when it is made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.factor = FACTOR
+
+    def forward(self, x):
+        return x * self.factor
+
+
+class Whole(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList([Part() for _ in range(2)])
+
+    def forward(self, x):
+        return self.parts[1](self.parts[0](x))
+
+
+WHOLE = Whole()
+
+
+def test_what_makes_instances_is_watched_though_some_are_there_before(monkeypatch) -> None:
+    def f(x):
+        return WHOLE(x) * Whole()(x)
+
+    compiled = tj.compile(f)
+    for factor in (2.0, 2.0, 2.0, 3.0, 5.0):
+        monkeypatch.setattr(sys.modules[__name__], "FACTOR", factor)
+        assert compiled(tj.ones(1)).item() == 4 * factor**2
+    assert compiled.stats.compiled_calls >= 2

@@ -59,7 +59,7 @@ class SavedTensor:
             self._refuse(tensor, node)
         if tensor._detached > node.sequence and not self.is_output:
             self._refuse_detached(node)
-        if MODES.recorder is not None:
+        if MODES.recorder is not None and not tensor._stands_for_samples():
             MODES.recorder.unpacked(tensor)
         if not self.is_output:
             return tensor
@@ -118,7 +118,7 @@ class SavedTensor:
 def alias_of(tensor: Tensor) -> Tensor:
     """The same storage without history; a recorder is told that it is the same."""
     other = tensor._alias()
-    if MODES.recorder is not None:
+    if MODES.recorder is not None and not tensor._stands_for_samples():
         MODES.recorder.alias(tensor, other)
     return other
 

@@ -1,7 +1,8 @@
 """vmap: a function of single samples applied to every sample of a batch.
 
-Samples are taken one after the other and results stacked: what the function does to one sample is what happens,
-gradients included. Compiled, the samples' operations are rounds of one loop.
+The function runs once, on tensors that stand for a sample of the batch (:mod:`.batched`). Where it looks at elements of
+one, writes to one that it was given, or draws other numbers for each, samples are taken one after the other and results
+stacked; compiled, their operations are rounds of one loop then.
 """
 
 from __future__ import annotations
@@ -11,13 +12,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ..cuda.arrays import MODULES
 from ..errors import ArgumentValueError
 from ..modes import MODES
+from ..ops.elementwise import clone
 from ..ops.functions.joining import stack
+from ..ops.functions.shaping import movedim
 from ..ops.functions.slicing import narrow, select
+from ..ops.movement import expand, unsqueeze
 from ..ops.source import full
 from ..random import next_key
 from ..tensor import Tensor
+from . import batched
 
 
 def vmap(
@@ -34,8 +40,8 @@ def vmap(
     that are not sliced, and results that are no tensors or the same for all. Arguments given by keyword are not sliced.
     Random draws differ from sample to sample where ``randomness`` is "different", and are those of the first sample
     where it is "same"; else they raise ``RuntimeError``. Of a batch without samples ``func`` is called with zeros.
-    Samples are taken one by one whatever ``chunk_size`` says. Raises ``ValueError`` for dimensions that do not fit, for
-    batches of different sizes and for a ``chunk_size`` that is not positive.
+    All samples are taken at once whatever ``chunk_size`` says. Raises ``ValueError`` for dimensions that do not fit,
+    for batches of different sizes and for a ``chunk_size`` that is not positive.
 
     >>> import tracejit as tj
     >>> tj.vmap(tj.dot)(tj.ones(2, 3), tj.ones(2, 3))
@@ -66,6 +72,10 @@ def vmap(
                 if not sizes
                 else f"vmap: Expected all tensors to have the same size in the mapped dimension, got {sizes}"
             )
+        if sizes[0] > 1 and randomness != "different" and may_batch():
+            found = _at_once(func, args, kwargs, dims, out_dims, randomness, sizes[0])
+            if found is not None:
+                return found[0]
         rows = []
         with _drawing(randomness) as draws:
             for index in range(max(sizes[0], 1)):
@@ -74,6 +84,64 @@ def vmap(
         return _stacked(rows, out_dims, sizes[0] == 0)
 
     return batched
+
+
+def may_batch() -> bool:
+    """Does nobody listen to ops but recordings and calls of vmap around, and do all run on the host?
+
+    >>> may_batch()
+    True
+    """
+    modes = MODES
+    alone = modes.builder is None and modes.anomaly is None
+    heard = modes.listening and not batched.is_batching()
+    return alone and not (heard or modes.saved_hooks or MODULES or modes.autocast is not None)
+
+
+def _at_once(
+    func: Callable[..., Any],
+    args: Any,
+    kwargs: Any,
+    dims: Any,
+    out_dims: Any,
+    randomness: str,
+    size: int,
+) -> tuple[Any] | None:
+    """The result of one call for all samples, in a tuple; None where it takes one for each."""
+    try:
+        with batched.batching() as level, _drawing(randomness) as draws:
+            draws.begin()
+            result = func(*_for_all(args, dims, level), **kwargs)
+            return (_together(result, out_dims, level, size),)
+    except batched.LeavesBatch:
+        return None
+
+
+def _for_all(value: Any, dims: Any, level: int) -> Any:
+    """Arguments with what stands for a sample in the place of batches."""
+    parts = _parts(value, dims)
+    if parts is not None:
+        return _like(value, [_for_all(part, dim, level) for _, part, dim in parts])
+    if not isinstance(value, Tensor) or dims is None:
+        return value
+    return batched.sample_of(movedim(value, dims, 0), level)
+
+
+def _together(value: Any, dims: Any, level: int, size: int) -> Any:
+    """Results with batches in the place of what stands for a sample."""
+    parts = _parts(value, dims)
+    if parts is not None:
+        return _like(value, [_together(part, dim, level, size) for _, part, dim in parts])
+    samples = batched.samples_of(value, level)
+    if dims is None:
+        return value if samples is None else select(samples, 0, 0)
+    if not isinstance(value, Tensor):
+        raise ArgumentValueError(
+            f"vmap: the function must only return Tensors, got type {type(value).__name__}"
+        )
+    if samples is None:
+        samples = clone(expand(unsqueeze(value, dims=(0,)), shape=(size, *value.spec.shape)))
+    return movedim(samples, 0, dims)
 
 
 class _Draws:

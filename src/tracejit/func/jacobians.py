@@ -9,8 +9,11 @@ from typing import Any
 from ..autograd.functional import seeds_of, stacked_rows
 from ..errors import ArgumentValueError
 from ..ops.elementwise import cast
+from ..ops.functions.triangles import eye
+from ..ops.movement import reshape
 from ..tensor import Tensor
 from ..trace.signature import flatten, unflatten
+from .batching import may_batch, vmap
 from .derivatives import Trace, positions_of
 
 Function = Callable[..., Any]
@@ -29,7 +32,7 @@ def jacrev(
 
     Its shape is that of the result followed by that of the argument. Where the result or the argument is nested, so is
     the Jacobian: like the result, and inside like the argument. With ``has_aux`` the function returns a pair of the
-    result and anything else, and so does the Jacobian. Rows are computed one by one whatever ``chunk_size`` says.
+    result and anything else, and so does the Jacobian. All rows are computed at once whatever ``chunk_size`` says.
     Errors are those of :func:`value_and_grad`, ``RuntimeError`` for complex arguments or results, and ``ValueError``
     for a ``chunk_size`` that is not positive.
 
@@ -105,7 +108,17 @@ def _check_real(role: str, tensors: Sequence[Any]) -> None:
 
 
 def _rows(trace: Trace, result: Any) -> Sequence[Any]:
-    """The Jacobian of one result for every leaf of the trace, a backward pass for each element of the result."""
+    """The Jacobian of one result for every leaf of the trace: one backward pass for all elements of the result, or one
+    for each.
+    """
+    shape, count = result.spec.shape, result.spec.numel
+    if count > 1 and may_batch():
+        seeds = reshape(eye(count, dtype=result.dtype), shape=(count, *shape))
+        found = vmap(lambda seed: tuple(trace.gradients([result], [seed], retain=True)))(seeds)
+        return [
+            reshape(rows, shape=(*shape, *leaf.spec.shape))
+            for rows, leaf in zip(found, trace.leaves, strict=True)
+        ]
     rows = [trace.gradients([result], [seed], retain=True) for seed in seeds_of(result)]
     return [
         stacked_rows([row[position] for row in rows], result.spec.shape, leaf)

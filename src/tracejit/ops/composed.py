@@ -10,15 +10,16 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-__all__ = ["COMPOSED", "composed", "is_large", "run_composed", "set_composed"]
+__all__ = ["COMPOSED", "LONG", "composed", "is_large", "run_composed", "set_composed"]
 
 #: Runs a function with positional and other arguments.
 Runner = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 
 #: Elements of a tensor from which on it is large.
 LEAST = 1 << 15
-#: The functions that are so, as they are written.
+#: The functions that are so, as they are written, and those of many ops, of which all tensors are large.
 COMPOSED: set[Callable[..., Any]] = set()
+LONG: set[Callable[..., Any]] = set()
 
 
 def _as_written(target: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -42,8 +43,8 @@ def is_large(args: Any) -> bool:
     return False
 
 
-def composed(target: Callable[..., Any]) -> Callable[..., Any]:
-    """``target``, which eager programs may have compiled code compute.
+def composed(target: Callable[..., Any], long: bool = False) -> Callable[..., Any]:
+    """``target``, which eager programs may have compiled code compute; where it is ``long``, on small tensors, too.
 
     >>> import tracejit as tj
     >>> half = composed(lambda x: tj.mul(x, 0.5))
@@ -51,10 +52,12 @@ def composed(target: Callable[..., Any]) -> Callable[..., Any]:
     tensor([0.5000, 0.5000])
     """
     COMPOSED.add(target)
+    if long:
+        LONG.add(target)
 
     @wraps(target)
     def call(*args: Any, **kwargs: Any) -> Any:
-        return _run(target, args, kwargs) if is_large(args) else target(*args, **kwargs)
+        return _run(target, args, kwargs) if long or is_large(args) else target(*args, **kwargs)
 
     return call
 

@@ -30,6 +30,7 @@ __all__ = [
     "MemoryStats",
     "allocate",
     "empty_cache",
+    "give_back_large",
     "memory_stats",
     "set_cache_limit",
 ]
@@ -271,6 +272,14 @@ def empty_cache() -> None:
     for bucket in list(_buckets.values()):
         if bucket.size <= _SMALL:
             bucket.free.clear()
+    give_back_large()
+
+
+def give_back_large() -> None:
+    """Give the large pieces that are kept for reuse back to the system; small ones stay.
+
+    >>> give_back_large()
+    """
     _trim(0)
 
 

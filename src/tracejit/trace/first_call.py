@@ -16,6 +16,7 @@ from ..modes import MODES
 from ..runtime.ahead import TooLong, within
 from ..tensor import Tensor
 from .behind import Pending
+from .recording.kept_alive import give_back
 from .recording.recording import Recording
 from .replay.ending import NotReplayable, Refused
 from .state.package import replaced
@@ -66,6 +67,7 @@ def record(
     finally:
         entry.latest = None
         deferral.end()
+        give_back()
 
 
 def _can_serve(entry: Entry, found: Recording | None) -> bool:

@@ -21,8 +21,8 @@ from ..ir.builder import attribute_key
 from ..layout import layout_of
 from ..numpy_numbers import NUMBERS
 from ..ops.mixin import Size
+from ..standing import stands
 from ..tensor import Tensor
-from ..varying import is_varying
 from .arrays.arguments import ArgumentArray, ArrayForm
 from .arrays.unread import ArgumentPart
 from .numbers.plain_parts import plain_parts, varying_parts
@@ -118,7 +118,7 @@ def flatten(value: Any, leaves: list[Any], numbers: list[Any] | None = None) -> 
     if names is not None:
         fields = [(n, flatten(getattr(value, n), leaves, numbers)) for n in names]
         return (kind, tuple(fields))
-    if is_varying(value):
+    if stands(value):
         leaves.append(value)
         return None
     if kind is slice or kind is Size:

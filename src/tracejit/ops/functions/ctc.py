@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ... import dtypes
@@ -14,6 +15,7 @@ from .. import movement as m
 from .. import reduction as r
 from .. import source as s
 from .. import transcendental as t
+from ..composed import composed
 from ..precision import full_precision
 from ..table import function
 from .common import Tensor, as_type, check_tensor, constant, is_tensor, place_of, shape_of
@@ -132,12 +134,20 @@ def ctc_loss(
     targets = m.unsqueeze(targets, dims=(0,)) if alone and targets.ndim == 1 else targets
     _check(scores, inputs, lengths, targets)
     labels = _with_blanks(_padded(targets, lengths), blank)
-    total = _forward(_normalized(scores), labels, inputs, lengths, blank)
+    total = _likelihood(scores, labels, inputs, lengths, blank)
     impossible = c.lt(total, _NEVER / 2)
     loss = e.where(impossible, 0.0 if zero_infinity else float("inf"), e.neg(total))
     if reduction == "mean":
         return mean(e.div(loss, as_type(limits.clamp_min(lengths, 1), loss.dtype)))
     return reduced(m.squeeze(loss, dims=(0,)) if alone else loss, reduction)
+
+
+@partial(composed, long=True)
+def _likelihood(
+    scores: Tensor, labels: Tensor, inputs: Tensor, lengths: Tensor, blank: int
+) -> Tensor:
+    """The log-likelihood of each sample."""
+    return _forward(_normalized(scores), labels, inputs, lengths, blank)
 
 
 def _normalized(scores: Tensor) -> Tensor:
@@ -150,7 +160,7 @@ def _normalized(scores: Tensor) -> Tensor:
 
 
 def _forward(scores: Tensor, labels: Tensor, inputs: Tensor, lengths: Tensor, blank: int) -> Tensor:
-    """The log-likelihood of each sample: the forward variables after its last step."""
+    """The forward variables after the last step of each sample, together."""
     steps, samples, _ = shape_of(scores)
     count = shape_of(labels)[1]
     index = m.expand(m.unsqueeze(labels, dims=(0,)), shape=(steps, samples, count))

@@ -21,7 +21,7 @@ def select_scalars(view: Tensor, indices: dict[int, Tensor]) -> tuple[Tensor, di
 
 def _selected(x: Tensor, index: Tensor, dim: int) -> Tensor:
     """The view of ``x`` at the position in a 0-d tensor."""
-    if not hasattr(x, "_chain"):  # an IR value
+    if not hasattr(x, "_chain") or index._stands_for_samples():  # an IR value; others for each
         return take(x, index, dim=dim)
     view = select(x, index, dim=dim)
     if MODES.recorder is not None:  # another call has another position

@@ -18,6 +18,7 @@ from ...errors import DimensionError
 from ...extents import is_symbolic
 from ...sizes import largest, smallest
 from ...types import Shape
+from ...varying_arrays import VaryingArray
 from .. import elementwise as e
 from .. import indexing as ix
 from .. import movement as m
@@ -68,6 +69,9 @@ def _as_index(item: Any, x: Tensor) -> Any:
             raise IndexError(_BAD_TYPE)
         item = beside(item, x)
         return as_type(item, dtypes.bool_) if item.dtype is dtypes.uint8 else item
+    told = item.told() if type(item) is VaryingArray and item.dtype.kind in "bi" else None
+    if told is not None:
+        return beside(told if told.dtype is dtypes.bool_ else as_type(told, dtypes.int64), x)
     if isinstance(item, (list, tuple, range, np.ndarray)):
         array = np.asarray(item)
         if array.size == 0 and not isinstance(item, np.ndarray):

@@ -75,6 +75,15 @@ _ATTRIBUTES: dict[Op, Callable[[Attributes, int], Attributes]] = {
 }
 
 
+def attributes_of_stacks(op: Op, attributes: Attributes, count: int) -> Attributes:
+    """The attributes of a view op, or of one that moves elements, for ``count`` rounds.
+
+    >>> dict(attributes_of_stacks(m.squeeze, {"dims": (0,)}, 5))
+    {'dims': (1,)}
+    """
+    return _ATTRIBUTES[op](attributes, count)
+
+
 def can_batch(value: Value, stacked: Sequence[bool]) -> bool:
     """Can the statement be computed for all rounds at once where the operands marked are stacks?
 

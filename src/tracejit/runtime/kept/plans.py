@@ -27,6 +27,7 @@ from ... import config
 from ...codegen.identity import machine
 from ...dtypes import get_default_dtype
 from ...extents import Extents
+from ...locks import renewed_lock
 from ...version import __version__
 from ..behind import worker
 from ..blas import find_blas
@@ -114,13 +115,22 @@ def _settings() -> list[Any]:
     return [planned_workers(), config.grain_elements, get_default_dtype().short]
 
 
-@lru_cache(maxsize=1)
+#: Held while somebody looks around: another thread that did so meanwhile would take his time, and its own.
+_looking = renewed_lock()
+
+
 def surroundings() -> list[Any]:
     """What plans depend on besides: this package, as its files are now, the machine, and the libraries.
 
     >>> surroundings() is surroundings()
     True
     """
+    with _looking:
+        return _surroundings()
+
+
+@lru_cache(maxsize=1)
+def _surroundings() -> list[Any]:
     blas = find_blas()
     library = blas and [blas.origin, blas.max_size, blas.controlled, blas.vectors_only]
     versions = [str(__version__), np.__version__, platform.python_version()]

@@ -13,6 +13,7 @@ import numpy as np
 
 from ...extents import Extent, hint
 from ...numpy_numbers import NUMBERS
+from ...standing import stands
 from ...tensor import Tensor
 from ...varying import is_varying, plain
 from ..arrays.unread import ArgumentPart
@@ -147,7 +148,7 @@ class _Values:
 
     def of(self, value: Any) -> Any:
         """What stands for ``value`` from now on."""
-        if is_varying(value) or type(value) is Extent:
+        if stands(value) or type(value) is Extent:
             return hint(plain(value))
         if isinstance(value, Tensor):
             return value

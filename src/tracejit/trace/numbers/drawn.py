@@ -1,4 +1,4 @@
-"""Random numbers of Python and NumPy: ``random.random() < ratio`` is drawn anew at every call.
+"""Random numbers of Python and NumPy, and arrays of these: ``random.random() < ratio`` is drawn anew at every call.
 
 While a function is recorded, the names by which its code reaches generators lead to functions that draw as ever and
 hand out a number that varies. A call draws where it computes its numbers, in the order of the recorded run. One that is
@@ -25,13 +25,13 @@ from ..state.picked_items import picks
 from ..state.purity import words
 from .numbers import Number
 
-#: What draws a number from numbers that it is given.
+#: What draws a number, or an array, from numbers that it is given.
 _DRAWING = words(
     """
-    beta betavariate binomial chisquare expovariate exponential gamma gammavariate gauss geometric getrandbits gumbel
-    laplace logistic lognormal lognormvariate normal normalvariate pareto paretovariate poisson rand randint randn
-    random random_sample randrange ranf rayleigh sample standard_exponential standard_gamma standard_normal triangular
-    uniform vonmises vonmisesvariate weibull weibullvariate
+    beta betavariate binomial chisquare choice exponential expovariate gamma gammavariate gauss geometric
+    getrandbits gumbel integers laplace logistic lognormal lognormvariate normal normalvariate pareto paretovariate
+    permutation poisson rand randint randn random random_sample randrange ranf rayleigh sample standard_exponential
+    standard_gamma standard_normal triangular uniform vonmises vonmisesvariate weibull weibullvariate
     """
 )
 #: Names of NumPy for what takes a seed.
@@ -71,6 +71,8 @@ class Seeded(Drawing):
 
         Nobody watches what is called from here: without a seed that tells all it would take entropy from the system.
         """
+        if MODES.recorder is not None and getattr(self._shown, "__name__", "") == "seed":
+            MODES.recorder.unsupported("seed() sets a random generator")
         seeds = [x for x in (*given, *named.values()) if x is not None]
         if not seeds or not all(map(_tells_all, seeds)):
             name = getattr(self._shown, "__name__", type(self._shown).__name__)
@@ -162,11 +164,11 @@ def drawn(method: Callable[..., Any], *given: Any, **named: Any) -> Any:
     True
     """
     recorder = MODES.recorder
-    if recorder is None or recorder.failure is not None or named:
+    if recorder is None or recorder.failure is not None:
         return method(*map(plain, given), **{name: plain(x) for name, x in named.items()})
-    if picks(method, given, sys._getframe(1)):
+    if not named and picks(method, given, sys._getframe(1)):
         return recorder.item_picked(method, given)
-    return recorder.number_drawn(method, given)
+    return recorder.number_drawn(method, given, named)
 
 
 def chosen(generator: random.Random, seq: Any) -> Any:

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ...cuda.arrays import told
-from ...dtypes import DType
 from ...ir.builder import attribute_key
 from ...ir.graph import Value
 from ...ops.kinds import convert_scalar
 from ...tensor import Tensor
+from ...types import Shape, TensorType
 from ...varying import OPERATIONS
 
 #: The branch of a guard that is taken whatever a number is.
@@ -201,8 +202,11 @@ def _constant_key(value: Any) -> Any:
     return ("text", value) if isinstance(value, str) else attribute_key(value)
 
 
-def cell_maker(dtype: DType) -> Callable[[Any], Tensor]:
-    """A function that makes the cell of a number, rounded or wrapped as a literal would be."""
+def cell_maker(spec: TensorType) -> Callable[[Any], Tensor]:
+    """A function that makes the cell of a number, rounded or wrapped as a literal would be, or of an array."""
+    dtype = spec.dtype
+    if spec.shape:
+        return partial(_cell_of_array, shape=spec.shape, kind=dtype.np)
     largest, kind, wrap, array = _LARGEST.get(dtype.short), dtype.np, Tensor._wrap, np.array
     is_float = dtype.is_floating_point
     exact = 2**53 if is_float and largest is not None else 0
@@ -220,3 +224,12 @@ def cell_maker(dtype: DType) -> Callable[[Any], Tensor]:
             return wrap(convert_scalar(value, dtype))
 
     return cell
+
+
+def _cell_of_array(value: Any, shape: Shape, kind: Any) -> Tensor:
+    """The cell of an array; of the number 0, which stands for none, one of zeros."""
+    if type(value) is not np.ndarray:
+        return Tensor._wrap(np.zeros(shape, kind))
+    if value.shape != shape or value.dtype != kind:
+        raise TypeChangedError("an array of another shape or type is drawn")
+    return Tensor._wrap(np.ascontiguousarray(value))

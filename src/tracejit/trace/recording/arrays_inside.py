@@ -2,7 +2,9 @@
 
 ``from_numpy(np.arange(n))`` is the same at every call that the recording serves, for what the code computes it from is
 known. The array must be gone with the run, though, and have held the same values all the time: its other names may
-write to the memory of the tensor. An array among the arguments that nothing else is made of (`arrays`) is an argument.
+write to the memory of the tensor. So it is with arrays of the Python state (tables that an object keeps), which calls
+compare by what they hold; a result may not show their memory. An array among the arguments that nothing else is made
+of (`arrays`) is an argument.
 """
 
 from __future__ import annotations
@@ -23,8 +25,10 @@ from ...ops import elementwise
 from ...tensor import Tensor
 from ...tensor_core import Version
 from ...tensor_make import written_down
+from ...varying_arrays import VaryingArray
 from ..arrays.arguments import ArgumentArray, argument_arrays
 from ..arrays.unread import given_arguments
+from ..state.checks import Check, Contents
 from .kept_alive import KeptAlive
 from .recording import OutputRecipe
 
@@ -45,6 +49,7 @@ class ArraysInside:
     stop_trial: Callable[[str], None]
     unsupported: Callable[[str], None]
     value_of: Callable[[Tensor], Value]
+    state_checks: Sequence[Check]
 
     external: dict[int, tuple[Tensor, Value]]
     written: dict[int, Tensor]
@@ -65,6 +70,8 @@ class ArraysInside:
 
     def array_copied(self, array: Any, wanted: DType | None) -> Tensor | None:
         """A tensor with a copy of ``array``, in the ``wanted`` dtype, if that is one among the arguments."""
+        if type(array) is VaryingArray:
+            return array.told(wanted)  # type: ignore[no-any-return]
         found = None if self.failure is not None else self.given.get(id(array))
         if found is None:
             return None
@@ -76,6 +83,8 @@ class ArraysInside:
     def array_shown(self, array: Any) -> Tensor | None:
         """A tensor on the memory of ``array``, if that is among the arguments or like those that runs make."""
         self.stop_trial("makes a tensor of an array")
+        if type(array) is VaryingArray:
+            return array.shown()  # type: ignore[no-any-return]
         if self.failure is None and id(array) in self.given:
             self.not_in_rounds()
             given = self.given[id(array)][0]
@@ -97,7 +106,9 @@ class ArraysInside:
         self.not_in_rounds()
         before = array.copy()
         value = self.emit(elementwise.clone, (self.value_of(written_down(before)),), {})
-        shown = _Shown(array, before)
+        tables = [c.holder for c in self.state_checks if type(c) is Contents]
+        guarded = any(x is array or x is array.base for x in tables)
+        shown = _Shown(array, before, value if guarded else None)
         tensor = Tensor._wrap(shown.numbers)
         shown.version = tensor._writes
         self.shown = (*self.shown, shown)
@@ -111,8 +122,11 @@ class ArraysInside:
 
         Those among the arguments may be written to by way of tensors.
         """
-        if any(shown.changed() or shown.is_known() for shown in self.shown):
-            self.unsupported(SHOWN)
+        results = {r.value for r in recipes}
+        for shown in self.shown:
+            gone = not shown.is_known() if shown.guarded is None else shown.guarded not in results
+            if shown.changed() or not gone:
+                self.unsupported(SHOWN)
         for given, before in self.given.values():
             if id(given.tensor) not in self.written and given.array.tobytes() != before:
                 self.unsupported("an array among the arguments is written to")
@@ -124,10 +138,11 @@ class ArraysInside:
 class _Shown:
     """An array whose memory a tensor shows, and what it held then."""
 
-    __slots__ = ("array", "before", "numbers", "version")
+    __slots__ = ("array", "before", "guarded", "numbers", "version")
 
-    def __init__(self, array: Any, before: Any) -> None:
+    def __init__(self, array: Any, before: Any, guarded: Value | None = None) -> None:
         self.array, self.before = array, before
+        self.guarded = guarded  # the value of the tensor, if calls compare the array
         # Views of the tensor refer to this one, and not to the array.
         memory = (ctypes.c_char * array.nbytes).from_buffer(array)
         self.numbers = np.ndarray(array.shape, array.dtype, memory)

@@ -18,6 +18,8 @@ def one_device(recorder: Recorder, outputs: Sequence[Tensor]) -> int:
     given = [t for t, _ in recorder.external.values() if id(t) not in apart]
     read = {t.get_device() for t in given if t.spec.shape or t.is_cuda}
     left = {t.get_device() for t in (*outputs, *recorder.written.values())}
+    if recorder.arrays_told:
+        left.add(-1)
     found = (read | left) or {-1}
     if len(found) > 1:
         recorder.unsupported("it works on several devices")

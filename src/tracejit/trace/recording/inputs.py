@@ -175,14 +175,14 @@ class Signature:
         self.rows[row.key] = (row, values)
         return values
 
-    def cell(self, number: Number, dtype: DType) -> Value:
-        """The input for a number, in ``dtype``."""
+    def cell(self, number: Number, dtype: DType, shape: Shape = ()) -> Value:
+        """The input for a number, in ``dtype``, or for an array of numbers."""
         known = self.cells.get((number, dtype))
         if known is not None:
             return known
         taken = self._taken()
         name = next(n for n in _numbered(number.label or "number") if n not in taken)
-        value = self.builder.input(name, TensorType((), dtype))
+        value = self.builder.input(name, TensorType(shape, dtype))
         self.sources.append(Source("cell", value, number=number))
         self.cells[number, dtype] = value
         return value

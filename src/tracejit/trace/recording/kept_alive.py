@@ -22,6 +22,7 @@ from ...cuda.arrays import MODULES
 from ...deferred import Deferred
 from ...layout import layout_of
 from ...mirrored import Mirrored
+from ...runtime.allocator import give_back_large
 from ...tensor import Tensor
 
 #: Bytes that come together before it is looked what can go.
@@ -30,7 +31,7 @@ MOST_BYTES = 32 << 20
 FEW_BYTES, LATEST = 512 << 10, 16
 
 
-#: Was memory ever freed in the middle of a recording?
+#: Was much memory freed in the middle of the latest recording?
 _freed = [False]
 
 
@@ -63,6 +64,7 @@ class KeptAlive:
         self.notes: Callable[[], Any] = _nothing
         self.emptied: list[Tensor] = []
         self.nbytes = self.recent = self.looked = 0
+        _freed[0] = False
 
     def __len__(self) -> int:
         return len(self.tensors)
@@ -165,12 +167,16 @@ def _trim() -> Callable[[int], Any] | None:
 
 
 def give_back() -> None:
-    """Return memory that was freed in the middle of recordings to the system, where the C library keeps it.
+    """Return memory that was freed to the system, if the latest recording went through much of it.
 
-    It does, once it has seen large pieces freed: a process then held twice what it needed from its first call on.
+    The C library keeps what it has seen freed, and so does the allocator, for the eager code that asked for it. A
+    process then held twice what it needed from its first call on: compiled code asks for other sizes.
 
     >>> give_back()
     """
-    trim = _trim() if _freed[0] else None
+    if not _freed[0]:
+        return
+    give_back_large()
+    trim = _trim()
     if trim is not None:
         trim(0)

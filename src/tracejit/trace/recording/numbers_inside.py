@@ -7,10 +7,13 @@ a guard on its outcome, a value that Python has to see becomes a guard on that v
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 from weakref import ref
+
+import numpy as np
 
 from ...autograd.grad_mode import no_grad
 from ...autograd.op_node import OpNode
@@ -19,9 +22,11 @@ from ...ir.graph import Value
 from ...ops.functions.common import as_type
 from ...ops.kinds import operand_info
 from ...ops.table import Elementwise, Op
+from ...standing import stands
 from ...tensor import Tensor
 from ...types import Scalar
 from ...varying import VaryingFloat, VaryingInt, is_varying, plain
+from ...varying_arrays import VaryingArray
 from ..numbers.compared_items import compared_in, comparison_of_item
 from ..numbers.drawn import choices, outcomes
 from ..numbers.fitness import check_codes
@@ -30,11 +35,14 @@ from ..numbers.plain_parts import plain_parts
 from ..numbers.texts import TextsInside
 from ..sizes.found_sizes import has_extents, user_line
 from ..state.picked_items import PickedItem
+from .arrays_drawn import ArraysDrawn
 
 #: Numbers of a list that are read one by one.
 MAX_ITEMS = 32
 #: The same for bools, each of which is a branch.
 MAX_BOOLS = 8
+#: What generators draw one by one.
+_NUMBERS = frozenset({int, float})
 #: Among how many paths random numbers may decide.
 MAX_WAYS = 64
 
@@ -44,7 +52,7 @@ if TYPE_CHECKING:
     from .inputs import Signature
 
 
-class NumbersInside(TextsInside):
+class NumbersInside(ArraysDrawn, TextsInside):
     """The part of a recorder that follows numbers."""
 
     signature: Signature
@@ -117,7 +125,7 @@ class NumbersInside(TextsInside):
     def varying(self, number: Number, value: Any) -> Any:
         """What the user's code gets for ``number``: it asks what listens, so nothing else may have that place."""
         self.all_written()
-        made = (VaryingFloat if isinstance(value, float) else VaryingInt)(value, number, self)
+        made = _standing_for(value)(value, number, self)
         self.handed_out.append(ref(made))
         return made
 
@@ -224,7 +232,7 @@ class NumbersInside(TextsInside):
     def _decide(self, number: Number) -> None:
         """What follows hangs on a number: one drawn from many others hardly comes again."""
         found = outcomes(number, self.drawn) if self.drawn else 1.0
-        if number.kind is bool:
+        if number.kind in (bool, np.bool_):
             found = (
                 2.0 if found == math.inf else 1.0
             )  # whole numbers are in a range, or are seen as well
@@ -243,7 +251,7 @@ class NumbersInside(TextsInside):
         """The same where late numbers will do."""
         return tuple(
             x._number
-            if is_varying(x) and x._owner is self and x._number not in self.pinned
+            if stands(x) and x._owner is self and x._number not in self.pinned
             else plain(x)
             for x in operands
         )
@@ -264,14 +272,19 @@ class NumbersInside(TextsInside):
         self._step(number)
         return number
 
-    def number_drawn(self, method: Callable[..., Any], given: Sequence[Any]) -> Any:
-        """The number that a method of a generator of Python's draws, now and in every call."""
+    def number_drawn(
+        self, method: Callable[..., Any], given: Sequence[Any], named: Mapping[str, Any]
+    ) -> Any:
+        """The number, or the array, that a method of a generator draws, now and in every call."""
         self.stop_trial("draws a random number")
         self.not_in_rounds()
         values = [plain(x) for x in given]
-        value = self._draw(method, values)
-        if type(value) not in (int, float):
+        kinds = self.kinds_drawn(given, named)
+        value = self._draw(partial(method, **named) if named else method, values, kinds)
+        if type(value) not in kinds:
             return value
+        if type(value) is np.ndarray:
+            return self.array_drawn(method, given, named, value)
         generator = method.__self__  # type: ignore[attr-defined]
         key = ("drawn", id(generator), method.__name__, len(self.drawn))
         known = self.number_foreseen(method, given, key, f"{method.__name__}()", type(value))
@@ -283,14 +296,14 @@ class NumbersInside(TextsInside):
     def item_picked(self, method: Callable[..., Any], given: Sequence[Any]) -> Any:
         """The number of an item to be checked, which decides nothing; every call draws one."""
         self.stop_trial("draws a random number")
-        value = self._draw(method, given)
+        value = self._draw(method, given, _NUMBERS)
         self.again(PickedItem())
         return value
 
-    def _draw(self, method: Callable[..., Any], given: Sequence[Any]) -> Any:
+    def _draw(self, method: Callable[..., Any], given: Sequence[Any], kinds: Any) -> Any:
         if self.watched is None:
             return method(*given)
-        return self.watched.draw(self, method, given)
+        return self.watched.draw(self, method, given, kinds)
 
     def number_foreseen(
         self,
@@ -337,7 +350,7 @@ class NumbersInside(TextsInside):
 
     def returned(self, results: Sequence[Any]) -> tuple[tuple[int, Any], ...]:
         """The numbers among the results, by position."""
-        found = [(i, x) for i, x in enumerate(results) if is_varying(x)]
+        found = [(i, x) for i, x in enumerate(results) if stands(x)]
         numbers = self._told([x for _, x in found])
         for number in numbers:
             if isinstance(number, Number) and number.name != LATE:
@@ -360,6 +373,13 @@ class NumbersInside(TextsInside):
     def constants(self, attributes: dict[str, Any]) -> dict[str, Any]:
         """Attributes with the values of numbers."""
         return {name: _constant(x) for name, x in attributes.items()}
+
+
+def _standing_for(value: Any) -> Any:
+    """The class of what stands for a value."""
+    if type(value) is np.ndarray:
+        return VaryingArray
+    return VaryingFloat if isinstance(value, float) else VaryingInt
 
 
 #: Types of attributes that hold no varying numbers.

@@ -323,6 +323,7 @@ class Recorder(
             self.signature.device = one_device(self, outputs)
         self.check_functions(outputs)
         self.check_arrays(recipes)
+        self.check_drawn()
         self.check_parts()
         self.check_histories(outputs, recipes)
         writes = tuple(self.new_values())

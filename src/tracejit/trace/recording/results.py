@@ -13,8 +13,8 @@ from typing import Any
 
 from ...extents import Extent
 from ...ops.mixin import Size
+from ...standing import stands
 from ...tensor import Tensor
-from ...varying import is_varying
 from ..numbers.plain_parts import plain_parts, remade, varying_parts
 from ..signature import MAPPINGS, Given, SizeLeaf, Static, flatten, unflatten
 from .transparent import attributes_of, base_of, is_transparent
@@ -100,7 +100,7 @@ class _Walk:
 
     def visit(self, value: Any) -> Any:
         """The structure of ``value``."""
-        if isinstance(value, Tensor) or is_varying(value):
+        if isinstance(value, Tensor) or stands(value):
             self.leaves.append(value)
             return None
         if id(value) in self.given:

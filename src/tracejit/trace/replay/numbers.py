@@ -36,7 +36,7 @@ class NumberLines:
         for i, source in enumerate(sources):
             if source.number is not None:
                 self.cells.setdefault(source.number, []).append(i)
-                self.names[f"cell{i}"] = cell_maker(source.value.spec.dtype)
+                self.names[f"cell{i}"] = cell_maker(source.value.spec)
 
     def array_of(self, value: Any) -> str:
         """The array of a value of which a number is read; on the host where it was fetched."""

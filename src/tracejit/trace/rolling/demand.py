@@ -18,9 +18,11 @@ from .record import Record
 from .stacks import Gathered, PartStack, Stack, ViewStack, is_part, leading
 
 #: A loop of few rounds (the layers of a network) is not worth copying much for it (their parameters): below so many
-#: rounds, no more than so many bytes.
+#: rounds, no more than so many bytes. Nor are more, unless what a round computes is so many times as much as what is
+#: copied for it.
 MANY_ROUNDS = 32
 MOST_COPIED = 1 << 16
+LEAST_COMPUTED = 4
 
 #: What ``cat`` joins: stacks, and values that belong to none.
 Pieces = list[Stack | Value]
@@ -76,6 +78,8 @@ class Demand:
                 self.use(operand)
         elif how == "last":
             loop.last[position] = None
+        elif how == "held":
+            loop.held[position] = None
         elif how == "filled":
             loop.filled[position] = None
         else:
@@ -112,7 +116,8 @@ class Demand:
         """All that is wanted of a loop is known."""
         loop.demand()
         copied = sum(stack.nbytes for stack in loop.stacks if isinstance(stack, Gathered))
-        if loop.rounds < MANY_ROUNDS and copied > MOST_COPIED:
+        few = loop.rounds < MANY_ROUNDS or loop.computed < LEAST_COMPUTED * copied
+        if few and copied > MOST_COPIED:
             raise RefusedError(loop)
         for filled in loop.filled:
             self.use(target_of(loop, filled))
@@ -125,7 +130,9 @@ class Demand:
 
 
 def single(loop: Loop, position: int, number: int) -> str:
-    """How the value of one round is had: carried on to the last, computed after the loop, or from its stack."""
+    """How the value of one round is had: carried on to the last, or held until then, computed after the loop, or from
+    its stack.
+    """
     last = number == loop.rounds - 1
     if position in loop.scatters:
         if not last:
@@ -136,7 +143,9 @@ def single(loop: Loop, position: int, number: int) -> str:
     value = loop.member(position, number)
     if position in loop.items or (is_view(value) and not is_part(loop.record, value)):
         return "again"
-    return "again" if last and loop.is_separate(position) else "collected"
+    if not last:
+        return "collected"
+    return "again" if loop.is_separate(position) else "held"
 
 
 def target_of(loop: Loop, position: int) -> Value:

@@ -79,8 +79,9 @@ class Loop:
     """Members from ``start`` on as ``rounds`` of a body of ``period`` positions.
 
     ``reads`` holds what each position reads, None for positions that nothing kept depends on; ``items`` are positions
-    that are items of a stack themselves, ``scatters`` those that fill a tensor. ``collected`` and ``last`` are the
-    positions of which all rounds, or the last one, are wanted.
+    that are items of a stack themselves, ``scatters`` those that fill a tensor. ``collected`` are the positions of
+    which all rounds are wanted, ``last`` and ``held`` those of which the last one is, which another round would read or
+    would not.
     """
 
     record: Record
@@ -92,6 +93,7 @@ class Loop:
     scatters: dict[int, Scatter]
     collected: dict[int, None] = field(default_factory=dict)
     last: dict[int, None] = field(default_factory=dict)
+    held: dict[int, None] = field(default_factory=dict)
     filled: dict[int, None] = field(default_factory=dict)
     needed: set[int] = field(default_factory=set)
     chains: dict[Carried, None] = field(default_factory=dict)
@@ -107,6 +109,12 @@ class Loop:
     def carries(self) -> bool:
         """Does a round read what an earlier one computed?"""
         return any(isinstance(read, Carried) for reads in self.reads for read in reads or ())
+
+    @property
+    def computed(self) -> int:
+        """The bytes of what all its rounds compute."""
+        made = [self.template(p) for p in self.needed if p not in self.items]
+        return self.rounds * sum(v.spec.nbytes for v in made if not is_view(v))
 
     def member(self, position: int, number: int) -> Value:
         """The recorded value at a position in a round."""
@@ -140,6 +148,11 @@ class Loop:
         live = self.record.live[self.start + position : self.stop : self.period]
         return not live[:-1].any()
 
+    @property
+    def to_hold(self) -> list[int]:
+        """The positions whose last round is carried for its own sake: those of which not all rounds are wanted."""
+        return [position for position in self.held if position not in self.collected]
+
     def demand(self) -> None:
         """Find what the body must compute for what is wanted, and what it reads for that."""
         for position in self.last:
@@ -147,7 +160,7 @@ class Loop:
             assert chain is not None
             self.chains[chain] = None
         pending = [self._written(position) for position in self.filled]
-        pending += [*self.collected, *self.last]
+        pending += [*self.collected, *self.last, *self.held]
         while pending:
             position = pending.pop()
             if position not in self.needed:

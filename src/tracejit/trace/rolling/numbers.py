@@ -1,21 +1,26 @@
-"""Numbers that count rounds: they become items of a table, so that a loop can hold what is computed with them.
+"""Numbers that are others in every round: they become items of a table, so that a loop can hold what is computed with
+them.
 
-``mask = lengths > t`` is another statement in every round, because ``t`` is part of it. Where such numbers are evenly
-spaced whole numbers they are given as rows of ``arange``, in the type that they count as in the statement, so the bits
-are the same. Statements that do not become part of a loop are put back.
+``mask = lengths > t`` is another statement in every round, because ``t`` is part of it, and so is ``x * (1 - t / 50)``.
+Where such numbers are evenly spaced whole numbers they are given as rows of ``arange``, and where there are many of
+other kinds as rows of a list, in the type that they count as in the statement, so the bits are the same. Statements
+that do not become part of a loop are put back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
+
+import numpy as np
 
 from ...dtypes import DType, float32, float64, int32, int64
 from ...ir.builder import Builder, attribute_keys, mapped
 from ...ir.graph import Value
 from ...ops.movement import slice as slice_op
 from ...ops.movement import squeeze
-from ...ops.source import arange
+from ...ops.source import arange, literal
 from ...ops.table import Elementwise, operand_info
 from ...types import TensorType
 from .record import is_operator
@@ -25,8 +30,21 @@ from .rolling import Rolled
 EXACT: dict[DType, int] = {int32: 1 << 31, int64: 1 << 63, float32: 1 << 24, float64: 1 << 53}
 
 
-class CountingNumbers:
-    """The statements of a recording, with numbers that count as items of tables.
+#: Types that hold numbers with a fraction as statements do, and the largest.
+MOST = {float32: float(np.finfo(np.float32).max), float64: math.inf}
+#: Fewer numbers than this that do not count are left where they are, and those of fewer statements: a straight list is
+#: one kernel, which keeps in registers what a loop puts into memory.
+LISTED, STATEMENTS = 16, 128
+#: The operations that treat a number just as they treat a tensor of one that holds it.
+LISTABLE = frozenset({"add", "sub", "mul", "div", "maximum", "minimum", "lt", "le", "gt", "ge"})
+#: How many statements of one line a round may have.
+MOST_PER_ROUND = 16
+#: For a statement whose number becomes an item: those of the table, in order, and its own place among them.
+Rows = dict[Value, tuple[list[Value], int]]
+
+
+class DifferentNumbers:
+    """The statements of a recording, with numbers that are others in every round as items of tables.
 
     ``statements`` are the new ones, ``mapping`` leads to them from those that changed.
     """
@@ -36,45 +54,57 @@ class CountingNumbers:
         self.mapping: dict[Value, Value] = {}
         self.originals: dict[Value, Value] = {}
         self.tables: dict[Any, Value] = {}
-        groups: dict[Any, list[Value]] = {}
-        for value in statements:
-            if isinstance(value.op, Elementwise) and is_operator(value.op):
-                place = _only_number(value)
-                if place is not None:
-                    key = (value.op, value.line, value.spec, place, attribute_keys(value))
-                    groups.setdefault(key, []).append(value)
-        even = [run for group in groups.values() for run in _even_runs(group)]
-        counting = {v: run for run in even if len(run) >= fewest and _is_exact(run) for v in run}
-        if counting:
-            self._write(counting)
+        rows: Rows = {}
+        for group in _groups(statements, _is_whole):
+            for run in _even_runs(group):
+                if len(run) >= fewest and _is_exact(run):
+                    rows.update({v: (run, i) for i, v in enumerate(run)})
+        self.counting = {id(run) for run, _ in rows.values()}
+        rest = [v for v in statements if v not in rows]
+        order = {v: i for i, v in enumerate(statements)}
+        for group in _groups(rest, _is_listable):
+            for column in _columns(group, order):
+                many = order[column[-1]] - order[column[0]] >= STATEMENTS
+                if many and len(column) >= LISTED and _differ(column):
+                    rows.update({v: (column, i) for i, v in enumerate(column)})
+        if rows:
+            self._write(rows)
 
-    def _write(self, counting: dict[Value, list[Value]]) -> None:
-        builder = Builder("counting")
+    def _write(self, rows: Rows) -> None:
+        builder = Builder("numbers")
         for value in self.statements:
             new = mapped(value, {x: self.mapping.get(x, x) for x in value.value_operands})
-            if value in counting:
-                new = self._by_row(builder, new, counting[value])
+            if value in rows:
+                new = self._by_row(builder, new, *rows[value])
                 self.originals[new] = value
             builder.body.append(new)
             if new is not value:
                 self.mapping[value] = new
         self.statements = [v for v in builder.body if isinstance(v, Value)]
 
-    def _by_row(self, builder: Builder, value: Value, group: Sequence[Value]) -> Value:
+    def _by_row(self, builder: Builder, value: Value, group: list[Value], row: int) -> Value:
         """A statement with an item of a table in the place of its number."""
         place = _only_number(value)
         assert place is not None
-        dtype = _counts_as(value, place)
-        start, step = _start_and_step(group, place)
         if group[0] not in self.tables:
-            numbers = {"start": start, "step": step, "count": len(group), "dtype": dtype}
-            self.tables[group[0]] = builder.emit(arange, (), numbers, value.line)
-        row = (value.operands[place] - start) // step
+            self.tables[group[0]] = self._table(builder, group, place)
         places = {"starts": (row,), "counts": (1,), "steps": (1,)}
         item = builder.emit(slice_op, (self.tables[group[0]],), places, value.line)
         item = builder.emit(squeeze, (item,), {"dims": (0,)}, value.line)
         operands = tuple([item if i == place else x for i, x in enumerate(value.operands)])
         return Value(value.spec, value.op, operands, value.attributes, line=value.line)
+
+    def _table(self, builder: Builder, group: Sequence[Value], place: int) -> Value:
+        """The numbers of a group."""
+        count, dtype, line = len(group), _counts_as(group[0], place), group[0].line
+        if id(group) in self.counting:
+            start, step = _start_and_step(group, place)
+            numbers = {"start": start, "step": step, "count": count, "dtype": dtype}
+            return builder.emit(arange, (), numbers, line)
+        values = tuple([v.operands[place] for v in group])
+        return builder.emit(
+            literal, (), {"values": values, "shape": (count,), "dtype": dtype}, line
+        )
 
     def put_back(self, rolled: Rolled, kept: Sequence[Value]) -> Rolled:
         """What was made of ``statements``, with the numbers outside of loops as they were; for the values ``kept``."""
@@ -107,10 +137,61 @@ def live(statements: Sequence[Value], kept: Sequence[Value]) -> tuple[Value, ...
     return tuple(reversed(found))
 
 
+def _groups(
+    statements: Iterable[Value], wanted: Callable[[Value, int], bool]
+) -> Iterable[list[Value]]:
+    """The statements that are alike but for one number, if that is of the kind that is ``wanted``."""
+    groups: dict[Any, list[Value]] = {}
+    for value in statements:
+        if isinstance(value.op, Elementwise) and is_operator(value.op):
+            place = _only_number(value)
+            if place is not None and wanted(value, place):
+                key = (value.op, value.line, value.spec, place, attribute_keys(value))
+                groups.setdefault(key, []).append(value)
+    return groups.values()
+
+
 def _only_number(value: Value) -> int | None:
-    """The place of the one operand that is a whole number; None unless all others are tensors."""
+    """The place of the one operand that is no tensor."""
     places = [i for i, x in enumerate(value.operands) if not isinstance(x, Value)]
-    return places[0] if len(places) == 1 and type(value.operands[places[0]]) is int else None
+    return places[0] if len(places) == 1 else None
+
+
+def _is_whole(value: Value, place: int) -> bool:
+    return type(value.operands[place]) is int
+
+
+def _is_listable(value: Value, place: int) -> bool:
+    """Is it all the same to the statement whether a tensor of a list holds its number?"""
+    number = value.operands[place]
+    if type(number) not in (int, float) or value.op is None or value.op.name not in LISTABLE:
+        return False
+    dtype = _counts_as(value, place)
+    most = EXACT.get(dtype, 0) if type(number) is int else MOST.get(dtype, 0.0)
+    if most < abs(number) < math.inf:
+        return False
+    return bool(most) and bool(
+        _operand_types(value, place, number) == _operand_types(value, place, TensorType((), dtype))
+    )
+
+
+def _columns(group: Sequence[Value], order: dict[Value, int]) -> Iterator[list[Value]]:
+    """The statements of a line by their place in a round, of which a round may have several.
+
+    How far apart they are tells how many: that comes again from round to round.
+    """
+    apart = np.diff([order[v] for v in group])
+    regular = (n for n in range(1, MOST_PER_ROUND) if (apart[n:] == apart[:-n]).mean() > 0.75)
+    each = next(regular, 1) if len(apart) > MOST_PER_ROUND else 1
+    for first in range(each):
+        yield list(group[first::each])
+
+
+def _differ(column: Sequence[Value]) -> bool:
+    """Are the numbers of these statements not all the same?"""
+    place = _only_number(column[0])
+    assert place is not None
+    return len({repr(v.operands[place]) for v in column}) > 1
 
 
 def _start_and_step(group: Sequence[Value], place: int) -> tuple[int, int]:

@@ -25,12 +25,21 @@ from .draws import Draws
 from .evidence import FEW_ROUNDS, MIN_ROUNDS, Evidence
 from .forms import Seen
 from .forwarding import forwarded
-from .numbers import CountingNumbers
+from .numbers import DifferentNumbers
 from .rolling import Rolled, roll
 from .slices import flat_slices, shown_late
 
 #: Statements from which on it is worth looking for repetitions.
 FEWEST_STATEMENTS = 12
+
+#: What goes over windows, or mixes neighbours: steps of their own, or written out as elementwise work.
+WINDOWED = frozenset(
+    {
+        *("convolution", "convolution_input", "convolution_weight", "mix_along"),
+        *("unfold_windows", "fold_windows", "sum_windows", "spread_windows"),
+        *("max_windows", "argmax_windows", "pick_windows", "put_windows"),
+    }
+)
 
 
 def roll_tree(
@@ -90,16 +99,17 @@ def _rolled(
         statements, further = forwarded(statements, kept)
         changed = {**{old: further.get(new, new) for old, new in changed.items()}, **further}
     statements = shown_late(statements)
-    stages: list[Draws | CountingNumbers] = []
+    stages: list[Draws | DifferentNumbers] = []
     wanted = [[changed.get(v, v) for v in outputs]]
     if signature.device < 0:
-        stages.append(CountingNumbers(statements, FEW_ROUNDS if evidence.varying else MIN_ROUNDS))
+        stages.append(DifferentNumbers(statements, FEW_ROUNDS if evidence.varying else MIN_ROUNDS))
     if leaf.recording.random_calls:
         stages.append(Draws(stages[-1].statements))
     for stage in stages:
         statements = stage.statements
         wanted.append([stage.mapping.get(v, v) for v in wanted[-1]])
-    found = roll(inputs, statements, wanted[-1], is_native, evidence)
+    plannable = is_native if signature.device >= 0 else is_native_on_host
+    found = roll(inputs, statements, wanted[-1], plannable, evidence)
     if found is None:
         return None
     for stage, kept in zip(reversed(stages), wanted[-2::-1], strict=True):
@@ -148,6 +158,11 @@ def is_native(value: Value) -> bool:
     if reduces_nothing(value):
         return True
     return is_fusible(value) or value.op in RULE_OPS  # of which none is left by then
+
+
+def is_native_on_host(value: Value) -> bool:
+    """Can a native loop compute this on the host? There convolutions and pooling are native, too."""
+    return is_native(value) or (value.op is not None and value.op.name in WINDOWED)
 
 
 def _replace(

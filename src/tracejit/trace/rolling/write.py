@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...ir.builder import mapped
+from ...ir.builder import Builder, mapped
 from ...ir.graph import Graph, Value
 from ...ir.loops import loop_value, part_value
 from ...ops import movement
+from ...passes.loops.stacks import zeros
 from ...types import TensorType
 from .demand import Demand, Pieces, single, target_of
 from .loop import Fixed, Inside, Item, Loop, Read
@@ -76,6 +77,8 @@ class Writer:
         how = single(loop, position, number)
         if how == "again":
             return self.remade(value)
+        if how == "held" and position in loop.collected:
+            how = "collected"
         if how != "collected":
             return self.parts[loop, how, position]
         stack = self.parts[loop, how, position]
@@ -132,10 +135,11 @@ class Writer:
 
     def loop(self, loop: Loop) -> None:
         """The statement of a loop and those of its parts."""
-        if not (loop.collected or loop.last):
+        if not (loop.collected or loop.last or loop.held):
             return
         self.loops += 1
         first = [self.get(c.first[0]) for c in loop.chains]
+        first += [self.nothing(loop.template(position)) for position in loop.to_hold]
         fixed = [self.get(v) for v in loop.fixed]
         stacks = [self.stack(s) for s in loop.stacks]
         graph = body(loop, stacks)
@@ -146,10 +150,19 @@ class Writer:
             chain = loop.carried_from(position)
             assert chain is not None
             self.parts[loop, "last", position] = self.add(part_value(value, chains.index(chain)))
-        for number, position in enumerate(loop.collected, len(chains)):
+        for number, position in enumerate(loop.to_hold, len(chains)):
+            self.parts[loop, "held", position] = self.add(part_value(value, number))
+        for number, position in enumerate(loop.collected, len(first)):
             self.parts[loop, "collected", position] = self.add(part_value(value, number))
         for position in loop.filled:
             self.fill(loop, position)
+
+    def nothing(self, like: Value) -> Value:
+        """What stands for a value that is held before the first round has one."""
+        builder = Builder("nothing")
+        zeros(builder, like.spec)
+        self.statements += [v for v in builder.body if isinstance(v, Value)]
+        return self.statements[-1]
 
     def fill(self, loop: Loop, position: int) -> None:
         """The tensor that the rounds filled."""
@@ -175,6 +188,7 @@ def body(loop: Loop, stacks: Sequence[Value]) -> Graph:
         s: Value(TensorType(new.spec.shape[1:], new.spec.dtype), name=f"item{i}")
         for i, (s, new) in enumerate(zip(loop.stacks, stacks, strict=True))
     }
+    held = {p: Value(loop.template(p).spec, name=f"held{i}") for i, p in enumerate(loop.to_hold)}
     known: dict[int, Value] = {}
 
     def operand(read: Read) -> Value:
@@ -197,6 +211,6 @@ def body(loop: Loop, stacks: Sequence[Value]) -> Graph:
         known[position] = new
         made.append(new)
     after = [known[c.position] if c.shorter is None else carried[c.shorter] for c in carried]
-    after += [known[p] for p in loop.collected]
-    inputs = (*carried.values(), *same.values(), *items.values())
+    after += [known[p] for p in (*held, *loop.collected)]
+    inputs = (*carried.values(), *held.values(), *same.values(), *items.values())
     return Graph("rounds", inputs, tuple(made), tuple(after))

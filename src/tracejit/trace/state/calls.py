@@ -117,12 +117,14 @@ class Listener:
                 sys.setprofile(self.hook)
                 recorder.watched = self
 
-    def draw(self, recorder: Any, method: Callable[..., Any], given: Sequence[Any]) -> Any:
-        """What a method of a generator draws; numbers are known to be drawn in every call, arrays are not."""
+    def draw(
+        self, recorder: Any, method: Callable[..., Any], given: Sequence[Any], kinds: Any
+    ) -> Any:
+        """What a method of a generator draws; what is of one of these ``kinds`` will be drawn in every call."""
         before = [read() for _, read, _ in self.states]
         found = self.apart(recorder, method, *given)
         for i, (name, read, known) in enumerate(self.states):
-            if before[i] == known and type(found) in (int, float):
+            if before[i] == known and type(found) in kinds:
                 self.states[i] = name, read, read()
         return found
 

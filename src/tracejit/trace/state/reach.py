@@ -78,6 +78,7 @@ class Walk:
         self._containers = ContainerWalk(self)
         self._known: set[tuple[int, Any]] = set()
         self._seen: dict[int, Any] = {}
+        self._classes_seen: dict[int, Any] = {}  # reached themselves; of others there are instances
         self._waiting: deque[tuple[Any, str, int]] = deque()
         self.appended = AppendedLists()
 
@@ -93,11 +94,12 @@ class Walk:
         if isinstance(value, Tensor):
             self._tensor(value, name)
         self.appended.note(value, key)
-        if is_leaf(value) or id(value) in self._seen:
+        seen = self._classes_seen if isinstance(value, type) else self._seen
+        if is_leaf(value) or id(value) in seen:
             return
         if self.appended.defer(value, name, depth, key):
             return
-        self._seen[id(value)] = value
+        seen[id(value)] = self._seen[id(value)] = value
         self._waiting.append((value, name, depth))
 
     def add(self, check: Check, key: Any = None) -> bool:

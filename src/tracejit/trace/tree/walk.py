@@ -45,7 +45,7 @@ class Walk:
         self.cells: dict[Number, list[tuple[int, Any]]] = {}
         for i, source in enumerate(self.sources):
             if source.number is not None:
-                make = cell_maker(source.value.spec.dtype)
+                make = cell_maker(source.value.spec)
                 self.cells.setdefault(source.number, []).append((i, make))
         self.empty = {i: make(0) for found in self.cells.values() for i, make in found}
 
