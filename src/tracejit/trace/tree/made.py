@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 #: How often in a row a tree is compiled that is larger than what it has served pays for; beyond these statements, to
 #: plan one takes as long as it takes eager code to run so many.
-STRAYS, STRAYED, PAYS = 4, 1000, 10
+STRAYS, STRAYED, PAYS = 5, 1000, 10
 #: A segment is planned by itself, which takes as long as so many statements do.
 PER_SEGMENT = 13
 #: How many segments may wait to be compiled before one of their paths has to be met a second time: each is planned by
