@@ -111,7 +111,7 @@ def _named_by_the_user(result: Any, outside: Container[int]) -> str | None:
     tensors: list[Any] = []
     flatten(result, tensors)
     for tensor in tensors:
-        if isinstance(tensor, Tensor) and id(tensor) not in outside:
+        if type(tensor) is Tensor and id(tensor) not in outside:
             for name in vars(tensor).keys() - names_kept(tensor):
                 return f"it returns a tensor on which it has put an attribute: {name!r}"
     return None
