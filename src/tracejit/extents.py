@@ -53,6 +53,7 @@ class Extents:
     told: frozenset[int] = frozenset()
     few = False  # may sizes of any kind be zero or one, like those told? Code for more serves them
     vary = False  # have sizes turned out to vary, so that code for one of them does not pay?
+    kept_state: Any = None  # what is known of all this by those who keep plans
 
     def __init__(self) -> None:
         self.symbols: Any = []

@@ -35,7 +35,6 @@ from .trace.numbers.places import TURNS
 from .trace.numbers.strays import left_over
 from .trace.numbers.uses import NumberUses
 from .trace.objects import ObjectUses
-from .trace.replay.held import beside
 from .trace.replay.tracebacks import shortened
 from .trace.retrace import why_new
 from .trace.routes import MAX_ROUTES
@@ -90,6 +89,7 @@ class CompiledFunction(Keeping, Inspection, Copies):
         self._compiled_before = 0
         self._lock = renewed_rlock()
         self._warned: set[str] = set()
+        self._own_names = {*vars(self), *dir(type(self))} - {*(vars(function) if plain else ())}
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else BoundFunction(self, instance)
@@ -117,7 +117,7 @@ class CompiledFunction(Keeping, Inspection, Copies):
                 args, kwargs = self.unread.left_out(*self.arrays.taken(args, kwargs))
                 structure, numbers = self._structure_of(args, kwargs, tensors)
             elif self.uses.held.known:
-                structure = beside(None, self.uses.held.places(len(args)), tensors)
+                structure, numbers = self.uses.of_tensors(args, tensors)
             unusual: Any = dtypes._default if modes.unusual is None else modes.unusual_key()
             key = call_key((modes.grad, modes.inference, unusual), structure, tensors)
             found = self.entries.get(key)
@@ -246,7 +246,7 @@ class CompiledFunction(Keeping, Inspection, Copies):
                 if found is not None:  # another thread was faster
                     return self._replay(found, tensors, args, kwargs, numbers)
                 if not self._changes_always():
-                    replaced = self.uses.learn_state(key, self.entries.get(key, ()))
+                    replaced, key = self.uses.learn_state(key, self.entries, (args, kwargs))
                     why = replaced and replaced.difference(tensors)
                     why = why or why_new(self.entries, key, tensors)
                     self.forget(replaced)

@@ -183,3 +183,17 @@ def test_text_with_another_number_each_time() -> None:
 
 def entry_of(compiled):
     return next(entry for found in compiled.entries.values() for entry in found)
+
+
+def test_what_is_there_serves_while_the_tree_is_not_compiled() -> None:
+    """Every other call comes a way of its own; the ones between come one that is known."""
+    compiled = tj.compile(few)
+    x = tj.linspace(-1, 1, 4)
+    for _ in range(3):
+        compiled(x, steps_of(5))
+    before = compiled.stats.compiled_calls
+    for i in range(100):
+        given = x, steps_of(5 if i % 2 else 37 * i + 11)
+        tj.testing.assert_close(compiled(*given), few(*given))
+    assert compiled.stats.compiled_calls >= before + 45
+    assert compiled.stats.recordings <= 40

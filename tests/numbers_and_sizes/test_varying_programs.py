@@ -152,3 +152,26 @@ def test_random_programs(seed: int) -> None:
             assert (x is None) == (y is None)
             assert x is None or same(x.detach(), y.detach()), text
     assert not f.reasons
+
+
+def test_numbers_in_arrays_of_objects() -> None:
+    """Such arrays are returned, or stay in the state, with true numbers."""
+    kept: dict[str, np.ndarray] = {}
+
+    def function(x, n):
+        array = np.empty(3, object)
+        array[0], array[1] = n, [n, (n, 2 * n)]
+        if n < 8:
+            kept["found"] = array
+            return x * n
+        return x * n, np.array([n, None], object)
+
+    f = tj.compile(function)
+    for n in range(14):
+        found = f(tj.ones(2), n)
+        array = kept["found"] if n < 8 else found[1]
+        assert type(array[0]) is int
+        assert array[0] == n
+        if n < 8:
+            assert array[1] == [n, (n, 2 * n)]
+            assert type(array[1][1][1]) is int

@@ -27,7 +27,7 @@ class Holder:
 class Slotted:
     """Numbers in slots."""
 
-    __slots__ = ("rate",)
+    __slots__ = ("__steps", "rate")
 
 
 def close(ours, theirs) -> bool:
@@ -75,18 +75,21 @@ def test_closures_and_attributes() -> None:
     assert f.stats.recordings == 2
 
 
-def test_slots_stay_constants() -> None:
+def test_slots() -> None:
     holder = Slotted()
+    holder._Slotted__steps = 0
 
     def function(x):
-        return x * holder.rate
+        holder.rate, holder._Slotted__steps = holder.rate * 0.5, holder._Slotted__steps + 2
+        return x * holder.rate + holder._Slotted__steps
 
     f = tj.compile(function)
-    for i in range(4):
-        holder.rate = float(i)
-        assert close(f(tj.ones(2)), function(tj.ones(2)))
-        assert type(holder.rate) is float
-    assert f.stats.recordings == 4
+    for i in range(8):
+        holder.rate, steps = float(i), holder._Slotted__steps
+        assert close(f(tj.ones(2)), tj.ones(2) * (i / 2) + steps + 2)
+        assert (holder.rate, holder._Slotted__steps) == (i / 2, steps + 2)
+        assert (type(holder.rate), type(holder._Slotted__steps)) == (float, int)
+    assert f.stats.recordings == 2
 
 
 def test_a_change_of_type_is_another_recording() -> None:
@@ -355,3 +358,24 @@ def test_a_step_whose_counts_decide_in_many_ways() -> None:
         assert compiled(x).tolist() == eager(x).tolist()
         assert ours == theirs
     assert compiled.stats.compiled_calls >= 35, str(compiled.explain())
+
+
+def test_remainders_of_counts() -> None:
+    """Rounds, and items of lists, told by the remainder of a count: a recording for each."""
+
+    def trainer() -> Any:
+        holder, rates = Holder(), [0.5, 1.5, 2.5]
+
+        def step(x, n):
+            holder.steps += 1
+            for _ in range(holder.steps % 5):
+                x = x * 0.75
+            return x * rates[n % 3]
+
+        return step
+
+    step, eager = trainer(), trainer()
+    compiled = tj.compile(step)
+    for n in range(60):
+        assert compiled(tj.ones(2), 7 * n).tolist() == eager(tj.ones(2), 7 * n).tolist()
+    assert compiled.stats.compiled_calls >= 40, str(compiled.explain())

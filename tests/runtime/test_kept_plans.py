@@ -13,10 +13,12 @@ import pytest
 import tracejit as tj
 from process_tools import python
 from tracejit import config
+from tracejit.codegen.cuda.functions import divisor
 from tracejit.extents import Extents
 from tracejit.runtime.counts import COUNTS
 from tracejit.runtime.kept.data import Decoder, Encoder, NotKept
 from tracejit.runtime.kept.plans import PLANNING, modules_of, put_waiting
+from tracejit.runtime.kept.scope import state
 from tracejit.runtime.machine_code import store
 from tracejit.runtime.plan.records import KeptPlan
 from tracejit.runtime.streaming import STREAMED_BYTES
@@ -345,3 +347,34 @@ def test_data_is_read_as_it_was_written() -> None:
     again = Decoder(scope, tables)(found)
     assert repr(again) == repr(data)
     assert again[7][0] is n * 3
+
+
+def test_the_state_of_sizes_is_told_as_it_grows() -> None:
+    """Asked for at each step, or once at the end, it is the same; and another one where anything differs."""
+
+    def steps(sizes: Extents) -> Iterator[None]:
+        n = sizes.symbol(6)
+        yield
+        half = n // 4
+        yield
+        sizes.call(divisor, n)
+        yield
+        sizes.call(divisor, half + 3)
+        yield
+
+    grown = Extents()
+    found = [state(grown) for _ in steps(grown)]
+    assert len({repr(x) for x in found}) == len(found) == 4
+    for count, known in enumerate(found, 1):
+        fresh = Extents()
+        [*zip(range(count), steps(fresh), strict=False)]
+        assert state(fresh) == known
+    n = Extents()
+    n.symbol(6), n.symbol(7)
+    told = state(n)
+    n.symbols[1].value = 8
+    assert state(n) != told
+    n.symbols[1].value = 7
+    assert state(n) == told
+    n.equal[1] = 0
+    assert state(n) != told

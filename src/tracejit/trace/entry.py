@@ -27,7 +27,7 @@ from .numbers.fitness import (
     take_back,
 )
 from .numbers.places import Place, PlaceKey
-from .numbers.uses import SIZES, number_positions
+from .numbers.uses import SIZES
 from .recording.collection import Collection, collecting_rarely
 from .recording.inputs import Signature
 from .recording.kept_alive import give_back
@@ -37,7 +37,8 @@ from .recording.recorder import Recorder
 from .recording.recording import Recording
 from .replay.checks import make_accepts
 from .replay.ending import Overtaken
-from .replay.held import form_of, leaf_names_of, places_in, without_held
+from .replay.held import form_of, without_held
+from .replay.read_places import leaf_names_of, number_positions, places_in
 from .rolling.tree import roll_tree, unroll_tree
 from .rounds.loops import lasting, roll_rounds
 from .signature import leaf_names, unique
@@ -76,7 +77,8 @@ class Entry(Made):
         self.owner = owner
         self.key = key
         found = number_positions(owner.function, key, args, kwargs)
-        self.varying, self.sizes, self.number_names = found
+        self.varying, self.sizes, self.number_names, self.own_numbers = found
+        self.within = len(self.number_names) > self.own_numbers  # do some vary that lie in places?
         self.form, self.held, self.sized = form_of(args, kwargs), *places_in(key[3])
         names = [*leaf_names(owner.function, args, kwargs), *leaf_names_of(key[3])]
         self.filled = getattr(key[3], "filled", ())

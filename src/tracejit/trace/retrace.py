@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..tensor import Tensor
-from .numbers.uses import Varying
-from .replay.held import Held, arguments_in
+from .numbers.structures import Varying
+from .replay.read_places import Held, arguments_in
 from .signature import Static
 from .sizes.shape_uses import groups_in
 

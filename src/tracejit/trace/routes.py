@@ -62,6 +62,7 @@ def route_of(
         return None
     python = entry.sizes or entry.held or entry.extents or entry.handed_in
     python = python or entry.owner.uses.changes_arguments
+    python = python or entry.owner.uses.asks_which_are_one(entry)
     if len(tensors) > MAX_TENSORS or python:  # what Python adds, or does besides
         entry.routeless = MAX_ROUTELESS + 1
         return None

@@ -207,6 +207,29 @@ def leaf_count(structure: Any) -> int:
     return sum(leaf_count(child[1] if pairs else child) for child in children)
 
 
+def holder_count(structure: Any) -> int:
+    """How many lists, dicts and objects hold numbers, in a structure that has classes for these.
+
+    >>> holder_count(flatten(([1], 2, {"a": (3, 4), "b": [5]}), [], []))
+    3
+    """
+    if not isinstance(structure, tuple):
+        return 0
+    kind, children = structure
+    is_tuple = issubclass(kind, tuple)
+    parts = children if is_tuple or kind in (list, slice) else [x for _, x in children]
+    own = not is_tuple and any(_has_numbers(x) for x in parts)
+    return own + sum(map(holder_count, parts))
+
+
+def _has_numbers(structure: Any) -> bool:
+    """Is this a number, or a tuple of some?"""
+    if isinstance(structure, tuple):
+        kind, children = structure
+        return issubclass(kind, tuple) and any(map(_has_numbers, children))
+    return isinstance(structure, type)
+
+
 def statics_of(structure: Any) -> list[Any]:
     """What Python state can hang on among the other parts: objects, and the classes of dataclasses and the like."""
     if structure is None or isinstance(structure, (SizeLeaf, ArrayForm)):

@@ -100,7 +100,7 @@ def _key(task: Task, scope: Extents) -> str | None:
             list(task.pack),
             [[i, encoder(at)] for i, at in sorted((task.packed or {}).items())],
             task.may_refuse,
-            state(scope, encoder),
+            state(scope),
         ]
     except NotKept as reason:
         _log.debug("the plan of %s is not kept: %s", task.graph.name, reason)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import hashlib
+import marshal
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,36 +16,69 @@ from .data import Decoder, Encoder, NotKept
 __all__ = ["AsItWas", "Mark", "add", "state"]
 
 
-def state(scope: Extents, encoder: Encoder) -> list[Any]:
-    """All that planning can tell of a scope; `NotKept` where it is in the hands of a program.
+def state(scope: Extents) -> list[Any]:
+    """All that planning can tell of a scope, not to be read back; `NotKept` where it is in the hands of a program.
 
-    >>> sizes = Extents()
-    >>> n = sizes.symbol(6)
-    >>> half = n // 4
-    >>> state(sizes, Encoder())[0]
-    [[6, 1], [2, 0], [0, 1], ['', 'n1 = (n0) // (4)'], [(), (0,)]]
+    >>> sizes, others = Extents(), Extents()
+    >>> n, m = sizes.symbol(6), others.symbol(6)
+    >>> before, half = state(sizes), n // 4
+    >>> before == state(others), before == state(sizes)
+    (True, False)
     """
     if scope.closed or scope.watched:
         raise NotKept("sizes that a program looks at")
-    functions = encoder.all(scope.functions.values())
-    told = sorted(scope.told)
-    return [
-        _columns(scope.symbols, encoder),
-        functions,
-        sorted(scope.equal.items()),
-        told,
-        scope.few,
-        scope.vary,
-    ]
+    known = scope.kept_state
+    if known is None:
+        known = scope.kept_state = _Known()
+    equal, told = sorted(scope.equal.items()), sorted(scope.told)
+    return [*known.of(scope), equal, told, scope.few, scope.vary]
 
 
-def _columns(symbols: Sequence[Symbol], encoder: Encoder) -> list[Any]:
-    """The same as of `_symbols`, which is asked for with every straight piece: quickly, and not to be read back."""
-    values, texts = [s.value for s in symbols], [s.statement for s in symbols]
-    needs = dict(zip(texts, [s.needs for s in symbols], strict=True))
-    numbers = {text: number for number, text in enumerate(needs)}
-    lows, places = [s.low for s in symbols], [numbers[text] for text in texts]
-    return [encoder.all(values), lows, places, list(needs), list(needs.values())]
+class _Known:
+    """What is known of a scope's state, which grows with every straight piece of a program and is told with each."""
+
+    def __init__(self) -> None:
+        self.columns = [_Column() for _ in range(5)]
+
+    def of(self, scope: Extents) -> list[bytes]:
+        """Digests of how symbols are computed, of their values, and of the functions that compute some."""
+        symbols = scope.symbols
+        found: list[list[Any]] = [
+            [s.statement for s in symbols],
+            [s.low for s in symbols],
+            [s.needs for s in symbols],
+            [s.value for s in symbols],
+            list(scope.functions.values()),
+        ]
+        return [c.digest(items) for c, items in zip(self.columns, found, strict=True)]
+
+
+class _Column:
+    """Data that others are added to: what was there before is compared, and not looked through again."""
+
+    def __init__(self) -> None:
+        self.items: list[Any] = []
+        self.found = hashlib.sha256()
+
+    def digest(self, items: list[Any]) -> bytes:
+        """A digest of all of them."""
+        count = len(self.items)
+        if items[:count] != self.items:
+            self.items, self.found, count = [], hashlib.sha256(), 0
+        before = self.items[-1] if self.items else None
+        for item in items[count:]:
+            again = type(item) is str and item == before  # of what one call computes, hundreds
+            self.found.update(b"again" if again else marshal.dumps(_alone(item), 0))
+            before = item
+        self.items = items
+        return self.found.digest()
+
+
+def _alone(item: Any) -> Any:
+    """A symbol's datum in a form that tells it from others, whatever stands beside it."""
+    encoder = Encoder()
+    data = encoder(item)
+    return [data, encoder.tables()] if encoder.extents or encoder.addresses else data
 
 
 def _symbols(symbols: Iterable[Symbol], encoder: Encoder) -> tuple[list[Any], list[Any]]:

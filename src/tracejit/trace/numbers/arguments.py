@@ -9,6 +9,8 @@ from itertools import count
 from operator import is_
 from typing import Any
 
+import numpy as np
+
 from ...extents import Extent, hint
 from ...numpy_numbers import NUMBERS
 from ...standing import stands
@@ -17,7 +19,7 @@ from ...varying import is_varying, plain
 from ..arrays.unread import ArgumentPart
 from ..recording.transparent import attributes_of, is_transparent
 from ..signature import MAPPINGS, fields_of
-from .plain_parts import plain_keys, plain_parts, remade
+from .plain_parts import plain_items, plain_keys, plain_parts, remade
 
 Change = Callable[[], None]
 
@@ -27,40 +29,49 @@ def standing_in(args: Any, kwargs: Any, replace: Callable[[Any], Any]) -> Iterat
     """Arguments in which ``replace`` was applied to every number; the caller's own objects are as before afterwards."""
     changes: list[Change] = []
     try:
-        new_args = tuple([_replaced(x, replace, changes) for x in args])
-        yield new_args, {key: _replaced(x, replace, changes) for key, x in kwargs.items()}
+        new_args = tuple([put_in(x, replace, changes) for x in args])
+        yield new_args, {key: put_in(x, replace, changes) for key, x in kwargs.items()}
     finally:
         for undo in reversed(changes):
             undo()
 
 
-def _replaced(value: Any, replace: Callable[[Any], Any], changes: list[Change]) -> Any:
-    """``value`` with its numbers replaced, in the order in which signatures list them."""
+def put_in(value: Any, replace: Callable[[Any], Any], changes: list[Change]) -> Any:
+    """``value`` with its numbers replaced, in the order in which signatures list them.
+
+    ``changes`` receives what puts them back into lists, dicts and objects.
+
+    >>> pair, changes = (1, [2]), []
+    >>> put_in(pair, float, changes), pair
+    ((1.0, [2.0]), (1, [2.0]))
+    >>> changes[0](), pair
+    (None, (1, [2]))
+    """
     kind = type(value)
     if isinstance(value, Tensor):
         return value
-    if kind in NUMBERS:
+    if kind in NUMBERS or is_varying(value) or kind is Extent:  # of something that comes twice
         return replace(value)
     if kind is ArgumentPart:
-        return _replaced_part(value, replace, changes)
+        return _put_in_part(value, replace, changes)
     if kind is tuple:
-        return tuple([_replaced(x, replace, changes) for x in value])
+        return tuple([put_in(x, replace, changes) for x in value])
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return kind(*[_replaced(x, replace, changes) for x in value])
+        return kind(*[put_in(x, replace, changes) for x in value])
     if kind is list:
         for i, x in enumerate(value):
-            _put(value.__getitem__, value.__setitem__, i, _replaced(x, replace, changes), changes)
+            _put(value.__getitem__, value.__setitem__, i, put_in(x, replace, changes), changes)
     elif kind in MAPPINGS:
         for key, x in value.items():
-            _put(value.get, value.__setitem__, key, _replaced(x, replace, changes), changes)
+            _put(value.get, value.__setitem__, key, put_in(x, replace, changes), changes)
     else:
         for name in fields_of(value) or ():
-            new = _replaced(getattr(value, name), replace, changes)
+            new = put_in(getattr(value, name), replace, changes)
             _put(_getter(value), _setter(value), name, new, changes)
     return value
 
 
-def _replaced_part(
+def _put_in_part(
     value: ArgumentPart, replace: Callable[[Any], Any], changes: list[Change]
 ) -> ArgumentPart:
     """The same in what is given, but for what is not shown."""
@@ -69,11 +80,11 @@ def _replaced_part(
         return value
     if type(given) is tuple:
         pairs = zip(given, shown, strict=True)
-        new = tuple([_replaced(x, replace, changes) if x is y else x for x, y in pairs])
+        new = tuple([put_in(x, replace, changes) if x is y else x for x, y in pairs])
         return ArgumentPart(new, shown)
     for key, x in [*(given.items() if type(given) is dict else enumerate(given))]:
         if shown[key] is x:
-            new = _replaced(x, replace, changes)
+            new = put_in(x, replace, changes)
             _put(given.__getitem__, given.__setitem__, key, new, changes)
     return value
 
@@ -109,7 +120,7 @@ def put_number(args: Any, kwargs: Any, position: int, value: Any) -> None:
     """
     positions = count()
     for part in (*args, *kwargs.values()):
-        _replaced(part, lambda old: value if next(positions) == position else old, [])
+        put_in(part, lambda old: value if next(positions) == position else old, [])
 
 
 def _getter(value: Any) -> Callable[[str], Any]:
@@ -179,6 +190,8 @@ class _Values:
             for key, x in list(dict.items(value)):
                 self.put(x, partial(dict.__setitem__, value, key))
             plain_keys(value)
+        elif isinstance(value, np.ndarray):
+            plain_items(value)
         kind: type = type(value)
         if kind is list or kind in MAPPINGS:
             return

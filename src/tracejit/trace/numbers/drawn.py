@@ -42,7 +42,7 @@ class Drawing:
     """Stands for a generator, or for a module with functions that draw."""
 
     def __init__(self, shown: Any) -> None:
-        self._shown = shown
+        object.__setattr__(self, "_shown", shown)
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
@@ -52,6 +52,12 @@ class Drawing:
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._shown, name)
         return drawing_like(found) or found
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._shown, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self._shown, name)
 
 
 class Seeded(Drawing):

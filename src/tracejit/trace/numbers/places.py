@@ -14,11 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ...numpy_numbers import NUMBERS
 from ..state.checks import Attribute, Bind, Cell, Check, Read
 from ..state.values import MISSING, describe
 from .numbers import Number
-from .plain_parts import plain_parts
+from .plain_parts import plain_items, plain_parts
 
 #: Most places of one function that may vary.
 MAX_PLACES = 1024
@@ -73,6 +75,8 @@ class Place:
     def put_plain(self) -> bool:
         """Put a plain number in place of one that a recording knows more about, also in tuples; was there one?"""
         now = self.read()
+        if isinstance(now, np.ndarray):
+            plain_items(now)
         value = plain_parts(now)
         if value is not now:
             self.put(value)
@@ -104,8 +108,7 @@ def place_of(check: Read, now: Any) -> Place | None:
     kind = type(check.expected)
     if kind not in NUMBERS or type(now) is not kind:
         return None
-    slot = isinstance(check, Attribute) and not isinstance(check.holder, type)
-    return Place(check, kind) if check.writable and not slot else None
+    return Place(check, kind) if check.writable else None
 
 
 class StillNumber(Check):

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from operator import is_
 from typing import Any
 
+import numpy as np
+
 from ...extents import hint
 from ...ops.mixin import Size
 from ...varying import is_varying, plain
@@ -69,6 +71,20 @@ def varying_parts(value: Any) -> tuple[Any, ...] | None:
     else:
         return None
     return parts if any(map(is_varying, parts)) else None
+
+
+def plain_items(array: np.ndarray) -> None:
+    """Put values where numbers that stand in for others are in an array of objects.
+
+    >>> from tracejit.varying import VaryingInt
+    >>> array = np.array([VaryingInt(1, None, None), None], object)
+    >>> plain_items(array), array
+    (None, array([1, None], dtype=object))
+    """
+    for place, x in np.ndenumerate(array) if array.dtype == object else ():
+        made = plain_parts(x)
+        if made is not x and array.flags.writeable:
+            array[place] = made
 
 
 def plain_keys(mapping: dict[Any, Any]) -> None:

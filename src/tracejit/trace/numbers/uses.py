@@ -9,17 +9,18 @@ for good.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...ir.graph import Guard
 from ...tensor import Tensor
-from ..replay.held import Holding, arguments_in, beside, holds_tensors, is_size, told_apart
-from ..signature import call_key, flatten, is_number, leaf_names
+from ..replay.held import Holding, holds_tensors, told_apart
+from ..replay.read_places import Held, arguments_in, beside, seen_in
+from ..signature import call_key, flatten, is_number
 from ..state.ran_codes import RanCodes
-from ..state.values import token
 from .numbers import ItemRead, Number, NumberGuard
 from .places import MAX_PLACES, Place, PlaceKey
+from .structures import DECIDES, NumberUse, Varying, argument_holders, use_in, which_are_one
 
 if TYPE_CHECKING:
     from ..entry import Entry
@@ -33,93 +34,27 @@ PATIENCE = 3
 CALLS_PER_DECISION = 8
 #: As many for numbers that the calls themselves count: as constants they would be others at every call.
 COUNTING_PATIENCE = 16
-MAX_FORMS = 256
-#: Values of a float that is a constant because it decides much; with more it would be another one at every call.
-MAX_VALUES = 8
-#: Most numbers among the arguments of one call that may vary.
-MAX_NUMBERS = 64
+#: Remainders of divisions by numbers up to this one are decisions with few outcomes, whatever is done with them.
+MAX_PERIOD = 8
 #: The name of the tensor in which a call hands over its sizes.
 SIZES = "sizes"
-DECIDES = "decides what is computed at almost every call"
-
-
-class NumberUse:
-    """The numbers in one structure of arguments."""
-
-    def __init__(self, structure: Any, numbers: Sequence[Any]) -> None:
-        self.structure = structure
-        self.last = tuple(numbers)
-        self.varying: tuple[int, ...] = ()
-        self.sizes: tuple[int, ...] = ()
-        self.fixed: tuple[int, ...] = tuple(range(len(numbers)))
-        self.constant: dict[int, str] = {}  # what was found to decide, and how
-        self.values: dict[int, set[Any]] = {}  # those that constants had since
-        self.many: set[int] = set()  # which have too many to be constants
-
-    def learn(self, numbers: Sequence[Any]) -> None:
-        """A call with these numbers is new."""
-        moved = [
-            i
-            for i in self.fixed
-            if i not in self.constant and token(numbers[i]) != token(self.last[i])
-        ]
-        moved += self._many_valued(numbers)
-        self.last = tuple(numbers)
-        if len(self.varying) + len(moved) > MAX_NUMBERS:
-            why = f"more than {MAX_NUMBERS} numbers among the arguments changed"
-            self.settle([*self.varying, *moved], why)
-        elif moved:
-            self._split({*self.varying, *moved})
-
-    def _many_valued(self, numbers: Sequence[Any]) -> list[int]:
-        """Constants that turn out to have other values again and again: a float drawn for each call is none."""
-        for i, why in self.constant.items():
-            if type(numbers[i]) is float and why.endswith(DECIDES):
-                self.values.setdefault(i, set()).add(token(numbers[i]))
-        found = [i for i, values in self.values.items() if len(values) > MAX_VALUES]
-        for i in found:
-            del self.values[i], self.constant[i]
-        self.many.update(found)
-        return found
-
-    def settle(self, positions: Sequence[int], why: str) -> None:
-        """These decide too much to vary."""
-        self.constant.update(dict.fromkeys(positions, why))
-        self.sizes = tuple(i for i in self.sizes if i not in positions)
-        self._split(set(self.varying).difference(positions))
-
-    def take_for_sizes(self, positions: Iterable[int]) -> None:
-        """These index or bound slices."""
-        self.sizes = tuple(sorted({*self.sizes, *positions}))
-        self._split(set(self.varying).difference(self.sizes))
-
-    def _split(self, varying: set[int]) -> None:
-        self.varying = tuple(sorted(varying))
-        apart = varying.union(self.sizes)
-        self.fixed = tuple(i for i in range(len(self.last)) if i not in apart)
-
-    def key(self, numbers: Sequence[Any]) -> Varying:
-        """What replaces the exact structure in the key of a signature."""
-        sizes, fixed = self.sizes, self.fixed
-        if not all(is_size(numbers[i]) for i in sizes):
-            sizes, fixed = (), (*fixed, *sizes)
-        constants = [token(numbers[i]) for i in fixed]
-        return Varying((self.structure, self.varying, sizes, *constants))
-
-    def whole_key(
-        self, numbers: Sequence[Any], places: tuple[Place, ...], tensors: list[Tensor]
-    ) -> Any:
-        """The same for a call that reads ``places`` too; all but the arguments is appended to ``tensors``."""
-        key = self.key(numbers)
-        return beside(key, places, tensors, [numbers[i] for i in key.sizes])
 
 
 def _counted(entry: Entry, sources: Sequence[Number]) -> bool:
     """Do recorded runs leave other numbers in the places that all of these are read from?"""
+    if all(s.name == "argument" and s.at >= entry.own_numbers for s in sources):
+        return True  # in places that runs fill
     leaves = [s.leaf for s in entry.root.segments() if s.leaf is not None]
     stored = {place.key for leaf in leaves for place, _ in leaf.recording.stores}
     keys = [s.at.key if s.name == "place" else (s.name, s.at) for s in sources]
     return stored.issuperset(keys)
+
+
+def _has_few_ways(guard: NumberGuard) -> bool:
+    """Is it about the remainder of a division by a small number, as of a count by a period?"""
+    value = guard.value
+    period = value.operands[1] if value.name == "mod" else 0
+    return type(period) is int and 0 < period <= MAX_PERIOD
 
 
 def _are_replaced(read: Read) -> bool:
@@ -129,48 +64,18 @@ def _are_replaced(read: Read) -> bool:
     return all(held) or (any(held) and type(before) is type(now) and type(now) in (list, dict))
 
 
-class Varying(tuple[Any, ...]):
-    """The structure of arguments, which numbers vary in it, which are sizes, and the values of the others."""
-
-    __slots__ = ()
-
-    @property
-    def structure(self) -> Any:
-        """The structure with a mark for every number."""
-        return self[0]
-
-    @property
-    def varying(self) -> tuple[int, ...]:
-        """Positions among the numbers."""
-        positions: tuple[int, ...] = self[1]
-        return positions
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Positions among the numbers of those handed over in a tensor."""
-        positions: tuple[int, ...] = self[2]
-        return positions
-
-
-def number_positions(
-    function: Callable[..., Any], key: Any, args: Any, kwargs: Any
-) -> tuple[tuple[int, ...], tuple[int, ...], list[str]]:
-    """Which numbers among the arguments vary and which are sizes; and, if any, the names of all numbers."""
-    structure = arguments_in(key[3])
-    if not isinstance(structure, Varying) or not (structure.varying or structure.sizes):
-        return (), (), []
-    names = leaf_names(function, args, kwargs, is_number)
-    return structure.varying, structure.sizes, names
-
-
 class NumberUses:
     """What is known about the numbers of one function, by structure of the arguments."""
 
     def __init__(self) -> None:
         self.known: dict[Any, NumberUse] = {}
+        self.within: dict[
+            Any, NumberUse
+        ] = {}  # of what lies in places that calls read like arguments
         self.active = False  # does any number vary?
         self.unfit: str | None = None  # why none may
         self.places: dict[PlaceKey, Place] = {}  # where Python state has numbers that vary
+        self.holders: set[int] = set()  # identities of what holds these
         self.settled: dict[PlaceKey, str] = {}  # places that decide too much to vary, and why
         self.held = Holding()  # where Python state has what the function makes
         self.unkept: dict[Any, Entry] = {}  # recordings that found the state changed by themselves
@@ -196,9 +101,62 @@ class NumberUses:
             loose = flatten(arguments, tensors, numbers)
             use, places = self.known.get(loose), self.held.places(loose)
             if use is not None and (use.varying or use.sizes):
-                return use.whole_key(numbers, places, tensors), numbers
+                return self._whole_key(use, numbers, arguments, places, tensors)
             tensors.clear()
-        return beside(flatten(arguments, tensors), places, tensors), numbers
+        return self._beside(flatten(arguments, tensors), arguments, places, tensors)
+
+    def of_tensors(self, tensors: Sequence[Tensor], found: list[Tensor]) -> tuple[Any, list[Any]]:
+        """The same for a call with nothing but ``tensors``; those that it reads in places are appended to ``found``."""
+        return self._beside(None, tensors, self.held.places(len(tensors)), found)
+
+    def _whole_key(
+        self,
+        use: NumberUse,
+        numbers: Sequence[Any],
+        arguments: Any,
+        places: tuple[Place, ...],
+        tensors: list[Tensor],
+    ) -> tuple[Any, list[Any]]:
+        """The structure for the key of a call with numbers that vary, which reads ``places`` too; and all numbers.
+
+        All but the arguments is appended to ``tensors``.
+        """
+        key = use.key(numbers, arguments, self.holders)
+        return self._beside(key, arguments, places, tensors, numbers)
+
+    def _beside(
+        self,
+        structure: Any,
+        arguments: Any,
+        places: tuple[Place, ...],
+        tensors: list[Tensor],
+        numbers: Sequence[Any] = (),
+    ) -> tuple[Any, list[Any]]:
+        """The structure for the key of a call that reads ``places`` too, and all numbers: those there come last."""
+        found = [*numbers]
+        sizes = [found[i] for i in structure.sizes] if numbers else ()
+
+        def within(shown: Any) -> tuple[Varying, Sequence[int]] | None:
+            own: list[Any] = []
+            use = self.within.get((places, flatten(shown, [], own)))
+            if use is None or not (use.varying or use.sizes):
+                return None
+            if which_are_one((arguments, shown), self.holders):
+                return None
+            found.extend(own)
+            key = use.key(own, shown)
+            return key, [own[i] for i in key.sizes]
+
+        return beside(structure, places, tensors, sizes, within if self.within else None), found
+
+    def _learn_within(self, places: tuple[Place, ...]) -> tuple[Place, ...]:
+        """A call that is new reads these places: note the numbers there."""
+        numbers: list[Any] = []
+        shown = (*seen_in(places),)
+        loose = flatten(shown, [], numbers)
+        if numbers and self.unfit is None:
+            use_in(self.within, (places, loose), loose, numbers, holders=0).learn(numbers)
+        return places
 
     def learn_call(self, key: Any, tensors: list[Any], arguments: Any) -> tuple[Any, list[Any]]:
         """The key of a signature after noting the numbers of a call that is new; and those, if any of them vary.
@@ -208,7 +166,8 @@ class NumberUses:
         tensors.clear()
         if arguments_in(key[3]) is None:  # there are only tensors
             tensors += arguments[0]
-            structure, numbers = beside(None, self.held.places(len(tensors)), tensors), list[Any]()
+            self._learn_within(self.held.places(len(tensors)))
+            structure, numbers = self.of_tensors(arguments[0], tensors)
         else:
             structure, numbers = self.learn(arguments, tensors)
         return call_key(key[:3], structure, tensors), numbers
@@ -217,19 +176,15 @@ class NumberUses:
         """The structure for a call that is new, after noting its numbers; and the numbers if any of them vary."""
         numbers: list[Any] = []
         loose = flatten(arguments, tensors, numbers)
-        places = self.held.places(loose)
+        places = self._learn_within(self.held.places(loose))
         if numbers:
-            use = self.known.get(loose)
-            if use is None:
-                if len(self.known) >= MAX_FORMS:
-                    self.known.pop(next(iter(self.known)))
-                use = self.known[loose] = NumberUse(loose, numbers)
+            use = use_in(self.known, loose, loose, numbers, argument_holders(loose))
             if self.unfit is None:
                 use.learn(numbers)
             if use.varying or use.sizes:
                 self.active = True
-                return use.whole_key(numbers, places, tensors), numbers
-        return beside(flatten(arguments, []), places, tensors), []
+                return self._whole_key(use, numbers, arguments, places, tensors)
+        return self._beside(flatten(arguments, []), arguments, places, tensors)
 
     def learn_places(self, moved: Iterable[Place]) -> bool:
         """These places had another number than recorded; True when any of them varies from now on."""
@@ -244,6 +199,7 @@ class NumberUses:
                     continue
                 del self.places[oldest]
             self.places[place.key] = place  # instead of one for numbers of the other type
+            self.holders.add(id(place.check.holder))
             learned.add(place.key)
         return bool(learned)
 
@@ -256,14 +212,25 @@ class NumberUses:
             self.learn_places(numbers)
             self.held.learn(form, others, guard.names)
 
-    def learn_state(self, key: Any, variants: Sequence[Entry]) -> Entry | None:
-        """A call met Python state of its own: the recording that one for any numbers will replace, if any."""
+    def learn_state(
+        self, key: Any, entries: Mapping[Any, Sequence[Entry]], arguments: Any
+    ) -> tuple[Entry | None, Any]:
+        """A call met Python state of its own: the recording that one for any numbers will replace, and its new key."""
         unkept = self.unkept.pop(key, None)
-        known = [*reversed(variants), *([] if unkept is None else [unkept])]
+        known = [*reversed(entries.get(key, ())), *([] if unkept is None else [unkept])]
         for entry in known:
             if entry.guard is not None and self.learn_places(entry.guard.moved()):
-                return entry
-        return None
+                return entry, self._told_again(key, arguments)
+        return None, key
+
+    def _told_again(self, key: Any, arguments: Any) -> Any:
+        """The key of a call now that its arguments may be known to hold numbers that vary anyway."""
+        held, known = key[3], arguments_in(key[3])
+        if not isinstance(known, Varying):
+            return key
+        use = self.known[known.structure]
+        told = known.among(which_are_one(arguments, self.holders) if use.holders else ())
+        return (*key[:3], Held((told, *held[1:])) if held is not known else told, *key[4:])
 
     def learn_replaced(self, key: Any, variants: Sequence[Entry]) -> bool:
         """A call met other tensors in places of the Python state; True when calls with its ``key`` read more of these.
@@ -287,15 +254,18 @@ class NumberUses:
         """No number of this function may vary."""
         self.unfit, self.active = why, False
         self.known.clear()
+        self.within.clear()
         self.item_lines.clear()
         self.size_lines.clear()
         self.places.clear()
+        self.holders.clear()
 
     def constants(self) -> list[str]:
         """Which numbers vary, but are constants of what is recorded, and why."""
         reasons = [] if self.unfit is None else [self.unfit]
         reasons += self.settled.values()
-        reasons += [why for use in self.known.values() for why in use.constant.values()]
+        uses = (*self.known.values(), *self.within.values())
+        reasons += [why for use in uses for why in use.constant.values()]
         return list(dict.fromkeys(reasons))
 
     def missed(self, entry: Entry, branch: Any) -> bool:
@@ -310,11 +280,12 @@ class NumberUses:
             return False
         if branch.segment.choices is not None and (entry.sizes or entry.sized or self.size_lines):
             return self._decides(entry, branch)
-        if not isinstance(guard, NumberGuard):
+        if not isinstance(guard, NumberGuard) or _has_few_ways(guard):
             return False
         if self._index(entry, guard):
             return True
-        decided = [s for s in entry.root.segments() if isinstance(s.guard, NumberGuard)]
+        parts = [(s, s.guard) for s in entry.root.segments()]
+        decided = [s for s, g in parts if isinstance(g, NumberGuard) and not _has_few_ways(g)]
         decisions = sum(len(s.children) - 1 for s in decided)
         sources = [*guard.value.sources()]
         patience = COUNTING_PATIENCE if _counted(entry, sources) else PATIENCE
@@ -322,14 +293,35 @@ class NumberUses:
             return False
         return self._settle(entry, sources)
 
+    def asks_which_are_one(self, entry: Entry) -> bool:
+        """Do the calls that ``entry`` serves have lists, dicts or objects with numbers that vary, which may be one?"""
+        use = self._use_of(entry)
+        return use is not None and use.asks_which_are_one(self.holders)
+
     def _use_of(self, entry: Entry) -> NumberUse | None:
         """What is known about the numbers of the calls that ``entry`` serves."""
         structure = arguments_in(entry.key[3])
         return self.known.get(structure.structure) if isinstance(structure, Varying) else None
 
+    def _uses_of(
+        self, entry: Entry, positions: Sequence[int]
+    ) -> Iterator[tuple[NumberUse, list[int], list[str]]]:
+        """What is known about these numbers of the calls that ``entry`` serves, their positions there, and names."""
+        structure = entry.key[3]
+        numbers = structure.numbers if isinstance(structure, Held) else None
+        within = self.within.get((entry.held, numbers and numbers.structure))
+        own = entry.own_numbers
+        for use, first, end in (
+            (self._use_of(entry), 0, own),
+            (within, own, len(entry.number_names)),
+        ):
+            found = [i for i in positions if first <= i < end]
+            if use is not None and found:
+                yield use, [i - first for i in found], [entry.number_names[i] for i in found]
+
     def _index(self, entry: Entry, guard: NumberGuard) -> bool:
         """Did Python see ints of arguments or state as they are, as for an index? Then they are sizes from now on."""
-        use, sources = self._use_of(entry), [*guard.value.sources()]
+        sources = [*guard.value.sources()]
         if type(guard.expected) is not int:
             return False
         if all(s.name == "item" and s.kind is int for s in sources):
@@ -337,8 +329,8 @@ class NumberUses:
         if not all(s.name in ("argument", "place") and s.kind is int for s in sources):
             return False
         arguments = [s.at for s in sources if s.name == "argument"]
-        if arguments and use is not None:
-            use.take_for_sizes(arguments)
+        for use, positions, _ in self._uses_of(entry, arguments):
+            use.take_for_sizes(positions)
         found = [s.at for s in sources if s.name == "place"]
         for place in found:
             self.places.pop(place.key, None)
@@ -371,10 +363,8 @@ class NumberUses:
 
     def without_sizes(self, entry: Entry, why: str) -> bool:
         """The numbers that ``entry`` takes for sizes are constants from now on; False when there are none."""
-        use = self._use_of(entry)
-        if use is not None and entry.sizes:
-            names = ", ".join(entry.number_names[i] for i in entry.sizes)
-            use.settle(entry.sizes, f"{names}: {why}")
+        for use, positions, names in self._uses_of(entry, entry.sizes):
+            use.settle(positions, f"{', '.join(names)}: {why}")
         self.more_lines |= self.size_lines
         lines = bool(self.size_lines)
         self.size_lines.clear()
@@ -385,14 +375,20 @@ class NumberUses:
 
     def _settle(self, entry: Entry, sources: Sequence[Number]) -> bool:
         """These numbers decide too much to vary; False when there are none that could be constants."""
-        why, use = DECIDES, self._use_of(entry)
-        many: set[int] = set() if use is None else use.many
-        positions = [s.at for s in sources if s.name == "argument" and s.at not in many]
-        if use is not None and positions:
-            names = ", ".join(entry.number_names[i] for i in positions)
-            use.settle(positions, f"{names} {why}")
+        settled = False
+        for use, positions, names in self._uses_of(
+            entry, [s.at for s in sources if s.name == "argument"]
+        ):
+            decide = [
+                (i, name) for i, name in zip(positions, names, strict=True) if i not in use.many
+            ]
+            if decide:
+                use.settle(
+                    [i for i, _ in decide], f"{', '.join(name for _, name in decide)} {DECIDES}"
+                )
+                settled = True
         places = [s.at for s in sources if s.name == "place"]
         for place in places:
             self.places.pop(place.key, None)
-            self.settled[place.key] = f"{place.name} {why}"
-        return bool(positions or places)
+            self.settled[place.key] = f"{place.name} {DECIDES}"
+        return bool(settled or places)

@@ -15,10 +15,10 @@ from ...device import device
 from ...dtypes import DType
 from ...tensor import Tensor
 from ..numbers.places import StillNumber
-from ..signature import HANDED_IN, Static, containers
+from ..signature import HANDED_IN, Static, containers, flatten
 from ..state.checks import Item
 from ..state.state import StateGuard
-from ..state.tensors import TensorFacts
+from ..state.tensors import TensorFacts, names_kept
 from ..state.values import MISSING, token
 from .gradients_inside import Repeated
 from .results import is_made_of_objects, parts_of
@@ -103,6 +103,17 @@ def unrepeatable(
         known = value is MISSING or isinstance(value, _LASTING)
         if id(value) not in outside and not known:
             return f"it returns a {type(value).__name__} that was made inside"
+    return _named_by_the_user(result, {*map(id, call.tensors), *outside})
+
+
+def _named_by_the_user(result: Any, outside: Container[int]) -> str | None:
+    """Why a tensor of the result cannot be made again: code has put an attribute on it."""
+    tensors: list[Any] = []
+    flatten(result, tensors)
+    for tensor in tensors:
+        if type(tensor) is Tensor and id(tensor) not in outside:
+            for name in vars(tensor).keys() - names_kept(tensor):
+                return f"it returns a tensor on which it has put an attribute: {name!r}"
     return None
 
 

@@ -20,10 +20,11 @@ from ..numbers.left import ELSEWHERE, Elsewhere, LeftNumber, noticing, reached_o
 from ..numbers.left_parts import parts_before, parts_left
 from ..numbers.places import Place, patched
 from ..objects import note_reached, withdraw
-from ..replay.held import contents, see, seen_in, standing_for, with_held
+from ..replay.held import contents, see, standing_for, with_held
+from ..replay.read_places import seen_in
 from ..rounds.rounds import Rounds
 from ..rounds.settled import resume, settle
-from ..signature import HANDED_IN, containers, flatten, statics_of
+from ..signature import HANDED_IN, containers, flatten, is_number, statics_of
 from ..state.calls import watching
 from ..state.state import StateGuard
 from ..state.values import same
@@ -159,8 +160,8 @@ def _run(
     left: dict[Place, Any] = {}
 
     def replace(value: Any) -> Any:
-        position = next(positions)
-        if position not in entry.varying:
+        position = next(positions, -1)  # another thread may have put more in a place meanwhile
+        if position not in entry.varying or not is_number(value):  # one stands there already
             return sizes.get(position, value)
         number = source("argument", position, type(value), entry.number_names[position])
         return recorder.varying(number, value)
@@ -182,11 +183,11 @@ def _run(
         later.enter_context(following_prints(guard))
         later.enter_context(recorder.told_identities(guard))
         args, kwargs = given.args, given.kwargs
-        if entry.varying or entry.sizes:
+        if entry.own_numbers:
             args, kwargs = later.enter_context(standing_in(args, kwargs, replace))
         for tail in guard.appended:
             tail.begin()
-        before = later.enter_context(standing_for(entry.held, left))
+        before = later.enter_context(standing_for(entry.held, left, entry.within and replace))
         later.enter_context(noticing(uses, recorder, (args, kwargs), guard.reached))
         args, kwargs = recorder.arrays_given(args, kwargs)
         parts = parts_before() if uses.changes_arguments else []

@@ -11,71 +11,32 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import is_
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Literal
 
 from ...numpy_numbers import NUMBERS
-from ...ops.mixin import Size
 from ...tensor import Tensor
-from ...varying import is_varying, plain
+from ..numbers.arguments import Change, put_in
 from ..numbers.places import Place, PlaceKey, place_of
-from ..objects import comes_apart, met_again, take_apart
+from ..objects import comes_apart, take_apart
 from ..recording.sent_logs import check_sent
-from ..signature import MAPPINGS, fields_of, flatten, leaf_count, unflatten
+from ..signature import (
+    MAPPINGS,
+    fields_of,
+    flatten,
+)
 from ..state.checks import Read
 from ..state.modules import parameter_class
 from ..state.reads import Names
 from ..state.values import MISSING, is_value
+from .read_places import has_twin
 
 if TYPE_CHECKING:
     from ..recording.recorder import Recorder
 
 #: Most places that one form of call may hold, forms of calls with such places, places that were seen to change once.
 MAX_HELD, MAX_FORMS, MAX_SUSPECTS = 4096, 256, 4096
-#: What stands in structures for what is not part of them.
-UNSEEN = "any"
-#: Ints that are no sizes.
-MAX_SIZE = 1 << 40
 #: Places of one form from which on it is looked whether they are still in use.
 MANY = 64
-
-
-class Held(tuple[Any, ...]):
-    """In keys: the structure of the arguments, places that are read, what they hold, sizes, which objects are one."""
-
-    __slots__ = ()
-
-    @property
-    def inner(self) -> Any:
-        """The structure of the arguments."""
-        return self[0]
-
-    @property
-    def places(self) -> tuple[Place, ...]:
-        """The places."""
-        found: tuple[Place, ...] = self[1]
-        return found
-
-    @property
-    def filled(self) -> tuple[Place, ...]:
-        """Those that hold lists, dicts or objects."""
-        return tuple([p for p, x in zip(self[1], self[2][1], strict=True) if type(x) is tuple])
-
-    @property
-    def sized(self) -> tuple[Place, ...]:
-        """Those that hold sizes."""
-        return tuple([self.places[i] for i in self[3]])
-
-
-def arguments_in(structure: Any) -> Any:
-    """The structure of the arguments in the key of a signature."""
-    return structure.inner if isinstance(structure, Held) else structure
-
-
-def places_in(structure: Any) -> tuple[tuple[Place, ...], tuple[Place, ...]]:
-    """The places that a call with this structure in its key reads, and those of them that hold sizes."""
-    return (structure.places, structure.sized) if isinstance(structure, Held) else ((), ())
 
 
 def see(places: Iterable[Place], names: Names) -> bool:
@@ -84,62 +45,6 @@ def see(places: Iterable[Place], names: Names) -> bool:
     for place in read:
         place.blind = False
     return bool(read)
-
-
-def leaf_names_of(structure: Any) -> list[str]:
-    """A name for every tensor in the places that a call with this structure in its key reads."""
-    if not isinstance(structure, Held):
-        return []
-    names = [str(place.check.key) for place in structure.places]
-    named = [name if name.isidentifier() else "state" for name in names]
-    counts = map(leaf_count, structure[2][1])
-    return [name for name, count in zip(named, counts, strict=True) for _ in range(count)]
-
-
-def beside(
-    structure: Any, places: tuple[Place, ...], tensors: list[Tensor], sizes: Sequence[int] = ()
-) -> Any:
-    """The structure for the key of a call that reads ``places`` and has ``sizes`` among its arguments.
-
-    To ``tensors`` are appended those in the places, and one in which the call hands over all sizes, if it has any.
-    """
-    if places:
-        values = [place.read() for place in places]
-        sized = tuple([i for i, x in enumerate(values) if places[i].sized and is_size(x)])
-        sizes = (*sizes, *[values[i] for i in sized])
-        found: list[Any] = []
-        shown = list(map(_seen, places, values))
-        seen = flatten(shown, found)
-        if any(map(is_varying, found)):  # another thread is recording
-            seen = flatten(unflatten(seen, map(plain, (*found,))), found := [])
-        tensors += found
-        structure = Held((structure, places, seen, sized, met_again(shown)))
-    if sizes:
-        tensors.append(Tensor._wrap(np.array(sizes, np.int64)))
-    return structure
-
-
-def is_size(value: Any) -> bool:
-    """Is this an int that a call can hand over?"""
-    return type(value) is int and 0 <= value < MAX_SIZE
-
-
-def seen_in(places: Sequence[Place]) -> list[Any]:
-    """What a call sees in places; of sizes, and tensors, lists and text that it only replaces, that there are some."""
-    return [_seen(place, place.read()) for place in places]
-
-
-def _seen(place: Place, value: Any) -> Any:
-    if (place.blind and _has_twin(value)) or (place.sized and is_size(value)):
-        return UNSEEN
-    return value
-
-
-def _has_twin(value: Any) -> bool:
-    """Is this something that code which only replaces it need not be told, whatever it is?"""
-    if isinstance(value, Tensor) or type(value) in (list, dict):
-        return True
-    return len(value) > 1 if type(value) is str else type(value) in (tuple, Size) and bool(value)
 
 
 def form_of(args: Any, kwargs: Any) -> Any:
@@ -223,26 +128,35 @@ def told_apart(reads: Sequence[Read]) -> tuple[list[Place], list[Read]] | None:
 
 
 @contextmanager
-def standing_for(places: Sequence[Place], sizes: Mapping[Place, Any]) -> Iterator[list[Any]]:
-    """What lies in places while a function is recorded: ``sizes`` in some of them.
+def standing_for(
+    places: Sequence[Place],
+    sizes: Mapping[Place, Any],
+    replace: Callable[[Any], Any] | Literal[False] = False,
+) -> Iterator[list[Any]]:
+    """What lies in places while a function is recorded: ``sizes`` in some of them, numbers replaced in others.
 
     A twin stands for a tensor, list or text that the code only replaces, so that it can be seen whether it does.
     """
+    changes: list[Change] = []
     found: list[Any] = []
     standing: list[tuple[Place, Any, Any]] = []
     try:
         for place in places:
             value = other = place.read()
-            if place.blind and _has_twin(value):
+            if place.blind and has_twin(value):
                 other = _twin(value)
             elif place in sizes:
                 other = sizes[place]
+            elif replace:
+                other = put_in(value, replace, changes)
             if other is not value:
                 standing.append((place, value, other))
                 place.put(other)
             found.append((other, contents(other)))
         yield found
     finally:
+        for undo in reversed(changes):
+            undo()
         for place, value, other in standing:
             if place.read() is other:
                 place.put(value)

@@ -176,7 +176,8 @@ class Attribute(Read):
         if isinstance(self.holder, type):
             plain = kind.__setattr__ is type.__setattr__ and kind.__delattr__ is type.__delattr__
             return plain and self.key in vars(self.holder)
-        return isinstance(getattr(kind, self.key, None), MemberDescriptorType)
+        member = getattr(kind, self.key, None)  # of a class of C, one may take true numbers alone
+        return isinstance(member, MemberDescriptorType) and "__slots__" in vars(member.__objclass__)
 
 
 class Cell(Read):

@@ -68,6 +68,8 @@ class FunctionWalk:
         if not library:
             self._own_state(function, own)
             self._globals(function)
+        elif vars(function):
+            self.walk.watch_names(function, vars(function), f"function {own}")
 
     def _looks(self, function: FunctionType, own: str) -> None:
         """What can be seen of a function without calling it."""

@@ -9,19 +9,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Mapping
-from functools import partial, partialmethod, singledispatchmethod
 from types import (
     BuiltinFunctionType,
     CodeType,
     FunctionType,
     MappingProxyType,
     MemberDescriptorType,
-    MethodType,
     ModuleType,
 )
 from typing import Any
-
-import numpy as np
 
 from ...tensor import Tensor
 from ..numbers.places import Place, PlaceKey, StillNumber
@@ -41,6 +37,7 @@ from .ran_codes import RanCodes, WideError
 from .special import Environment, Registered, is_opaque, settings_of_log, special
 from .tensors import TensorFacts, names_kept
 from .values import MISSING
+from .wrappers import WRAPPERS, attributes_of, inside, is_leaf
 
 #: Objects and containers nested deeper than this below a function, argument or module are not looked at.
 MAX_DEPTH = 100
@@ -48,40 +45,6 @@ MAX_DEPTH = 100
 MAX_CHECKS = 4096
 #: The same where only code counts that is known to run.
 MAX_NARROW = 16384
-
-_LEAVES = (
-    str,
-    bytes,
-    int,
-    float,
-    complex,
-    type(None),
-    np.generic,
-    CodeType,
-    Tensor,
-)
-_WRAPPERS = (
-    property,
-    staticmethod,
-    classmethod,
-    partial,
-    partialmethod,
-    singledispatchmethod,
-    MethodType,
-)
-#: Where descriptors, partial objects, bound methods and wrappers keep the function they stand for.
-_INSIDE = (
-    "fget",
-    "fset",
-    "fdel",
-    "func",
-    "__func__",
-    "__self__",
-    "__wrapped__",
-    "args",
-    "keywords",
-    "dispatcher",
-)
 
 
 class Walk:
@@ -99,9 +62,7 @@ class Walk:
         self.most = MAX_CHECKS if self.ran is None else MAX_NARROW
         self.may_narrow = ran is not None and ran.possible
         self.places: list[Place] = []  # those of ``varying`` that were met
-        self.tools: set[int] = (
-            set()
-        )  # namespaces and groups of optimizers, which look after their numbers
+        self.tools: set[int] = set()  # namespaces and groups of optimizers: numbers of their own
         self.names = reads.Names()
         self.checks: list[Check] = []
         self.codes: list[CodeType] = []
@@ -134,7 +95,7 @@ class Walk:
             self._tensor(value, name)
         self.appended.note(value, key)
         seen = self._classes_seen if isinstance(value, type) else self._seen
-        if isinstance(value, _LEAVES) or id(value) in seen:
+        if is_leaf(value) or id(value) in seen:
             return
         if self.appended.defer(value, name, depth, key):
             return
@@ -248,19 +209,19 @@ class Walk:
         elif isinstance(value, BuiltinFunctionType):  # a bound method, such as that of a list
             self.suspect |= is_suspect(value)
             self.reach(value.__self__, f"the owner of {name}", depth)
-        elif isinstance(value, _WRAPPERS):
-            self._inside(value, name, depth)
-            if not reads.is_library_class(type(value)):  # a property of a kind of its own
-                self._classes.enter(type(value))
+        elif isinstance(value, WRAPPERS):
+            self._wrapper(value, name, depth)
         elif is_generator(value):
             self.suspect = True
             self.generators.append((name, value))
+            self._own_attributes(value, name, depth)
         elif (settings := settings_of_log(value, name)) is not None:
             self.suspect = True
             for setting in settings:
                 self.add(setting, setting.key)
         elif (found := special(value, name, self.names)) is not None:
             check, held = found
+            self._own_attributes(value, name, depth)
             if check is not None:
                 self.add(check)
             for inner in held:
@@ -281,12 +242,18 @@ class Walk:
         else:
             self._functions.enter_library(module, name)
 
-    def _inside(self, value: Any, name: str, depth: int) -> None:
-        """The functions and arguments that a descriptor, partial object or wrapper stands for."""
-        for key in _INSIDE:
-            inner = getattr(value, key, None)
-            if inner is not None:
-                self.reach(inner, f"{key} of {name}", depth + 1)
+    def _wrapper(self, value: Any, name: str, depth: int) -> None:
+        self._own_attributes(value, name, depth)
+        for key, found in inside(value):
+            self.reach(found, f"{key} of {name}", depth + 1)
+        if not reads.is_library_class(type(value)):  # a property of a kind of its own
+            self._classes.enter(type(value))
+
+    def _own_attributes(self, value: Any, name: str, depth: int) -> None:
+        """What users put on an object that is known otherwise."""
+        namespace = attributes_of(value)
+        if isinstance(namespace, dict):
+            self.watch_names(value, namespace, name, depth)
 
     def _tensor(self, tensor: Tensor, name: str) -> None:
         """What is no value of a tensor: its layout and flags, attributes that users put on it."""
@@ -308,12 +275,18 @@ class Walk:
 
     def _object(self, value: Any, name: str, depth: int) -> None:
         cls = type(value)
-        namespace = _attributes_of(value)
+        namespace = attributes_of(value)
+        if isinstance(value, BaseException) and cls.args is BaseException.args:
+            check = Attribute(value, f"what {name} was made with", "args", value.args)
+            if self.add(check, "args"):
+                self.reach(value.args, check.name, depth + 1)
         if isinstance(namespace, dict) and "__wrapped__" in namespace:
             self.reach(namespace["__wrapped__"], f"the function that {name} wraps", depth)
         if reads.is_closed(cls) or cls.__module__ == "builtins":
             inner = getattr(value, "__wrapped__", None) if cls.__module__ != "builtins" else None
             self.reach(inner, f"the function that {name} wraps", depth)
+            if not reads.is_closed(cls) or "_own_names" in (namespace or ()):  # a compiled function
+                self._own_attributes(value, name, depth)
             return
         label = f"{cls.__qualname__} ({name})"
         if isinstance(namespace, dict):
@@ -376,7 +349,8 @@ class Walk:
         """The names among its attributes that are no state of the user's."""
         if isinstance(value, Tensor):
             return names_kept(value)
-        return kept_by(value, self.names) if id(namespace) in self.tools else ()
+        own: Collection[str] = namespace.get("_own_names", ())
+        return kept_by(value, self.names) if id(namespace) in self.tools else own
 
     def _attribute(self, check: Item | Attribute, depth: int) -> None:
         if self.add(check, check.key):
@@ -390,11 +364,3 @@ class Walk:
             for key, member in vars(owner).items()
             if isinstance(member, MemberDescriptorType) and key in self.names
         ]
-
-
-def _attributes_of(value: Any) -> Any:
-    """The attribute dict of an object, without asking the object."""
-    try:
-        return object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        return None

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from .plan import SymbolicTree
 
 
-#: How often in a row a tree is compiled for a path that it grew by, and serves no call before it grows again; those
-#: count by which it has grown by so many statements, which cost more than recording them.
-STRAYS, STRAYED = 4, 1000
+#: How often in a row a tree is compiled that is larger than what it has served pays for; beyond these statements, to
+#: plan one takes as long as it takes eager code to run so many.
+STRAYS, STRAYED, PAYS = 5, 1000, 10
 #: A segment is planned by itself, which takes as long as so many statements do.
 PER_SEGMENT = 13
 #: How many segments may wait to be compiled before one of their paths has to be met a second time: each is planned by
@@ -88,7 +88,8 @@ class Made:
     failure: str | None
     replays: int
     strays: Backoff | None = None
-    _served_before, _size_before, _compared_at = -1, 0, 0
+    unpaid = False  # is that why the tree was not compiled for the call that is under way?
+    _compared_at = 0
     repeated = False  # did the latest recorded run take a path that was known?
     branched: tuple[Segment, Any] | None = None  # where it left the tree, if not
     proofs: Backoff | None = None
@@ -156,10 +157,10 @@ class Made:
         return True
 
     def compile_by(self, compile: Callable[[], None]) -> bool:
-        """Compile the tree, which has grown, unless it hardly pays: no call was served since it grew before.
+        """Compile the tree, which has grown; False where what was compiled before has to do for now.
 
         Where each call decides in a way of its own (draws of actions, say), paths are without end, and each costs a
-        recording and the programs of all that follows. False where a path has to be met again before.
+        recording and the programs of all that follows. One of many segments has to be met again before.
         """
         if self.failure is None and self.owner.background is False and not self.owner.strict:
             segments = list(self.root.segments())
@@ -170,30 +171,43 @@ class Made:
                     self.symbolic = None
                     prune(self.root, self.latest_leaf)
                 segments = list(self.root.segments())
-            size = sum(len(segment.statements) + PER_SEGMENT for segment in segments)
-            if self.strays is None or self.replays != self._served_before:
-                self.strays, self._served_before = Backoff(STRAYS), self.replays
-                self._size_before = size
-            if size - self._size_before > STRAYED:
-                if self.strays.wait():
-                    raise Astray
-                self.strays.note("")
+            if self._is_unpaid(sum(len(s.statements) + PER_SEGMENT for s in segments)):
+                return False
         compile()
         self.proofs = None
         return True
+
+    def _is_unpaid(self, size: int) -> bool:
+        """Is the tree larger than the calls pay for that it has served? It is compiled all the same, now and then."""
+        served = self.replays * size // self.root.count_ends()
+        if size <= STRAYED + served // PAYS:
+            self.strays = None
+            return False
+        self.strays = self.strays or Backoff(STRAYS)
+        if self.strays.wait():
+            self.unpaid = True
+        else:
+            self.strays.note("")
+            self.unpaid = False
+        return self.unpaid
 
     def serve_as_before(self, tensors: list[Tensor], numbers: Sequence[Any]) -> Any:
         """Serve a call by what was compiled before the tree grew, if its path is there.
 
         Others are recorded, ever more rarely, because one that comes again pays for the programs of its segments.
         """
+        unpaid, self.unpaid = self.unpaid, False
         if self._serve is not None:
             try:
                 return self._serve(tensors, numbers)
             except UnseenSegment as branch:
+                if unpaid:
+                    raise Astray from None
                 if branch.outcome not in branch.segment.children:
                     self._search()
                     raise
+        if unpaid:
+            raise Astray
         self._search()
         raise Unproven(*(self.branched or (Segment(), None)))
 
