@@ -15,7 +15,6 @@ from ..ops import movement as m
 from ..ops.elementwise import cast
 from ..ops.op import Op
 from ..ops.table import Elementwise, Reduction, operand_info
-from ..passes.loops.batch import attributes_of_stacks
 from ..tensor import Tensor
 from ..types import TensorType
 
@@ -150,6 +149,8 @@ def _reduction(op: Op, operands: Sequence[Operand], attributes: Attributes, size
 
 
 def _movement(op: Op, operands: Sequence[Operand], attributes: Attributes, size: int) -> Tensor:
+    from ..passes.loops.batch import attributes_of_stacks  # eager programs do without the compiler
+
     values = [_for_all(x, size) for x in operands]
     result: Tensor = op(*values, **attributes_of_stacks(op, attributes, size))
     return result

@@ -176,7 +176,7 @@ class Entry(Made):
             recorder.unsupported("it changes modes: gradients, autocast, default dtype or device")
         if call.changed_by(self, recorder):
             recorder.unsupported("it changes its arguments")
-        reason = unrepeatable(result, structure, call, guard, recorder)
+        reason = unrepeatable(result, structure, leaves, call, guard, recorder)
         if reason is not None:
             recorder.unsupported(reason)
         with self._lock:

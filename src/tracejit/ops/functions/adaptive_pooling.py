@@ -119,7 +119,10 @@ def _uneven_mean(x: Tensor, own: Shape, size: Shape) -> Tensor:
         shape = tuple(want if d == axis else 1 for d in range(len(size)))
         lengths = s.literal(values=tuple(len(run) for run in runs), shape=shape, dtype=dtype)
         divisor = e.mul(divisor, lengths)
-    return e.div(x, divisor)
+    alone = _tiles(
+        (1,) * len(size)
+    )  # which makes the gradient hang on x, as that of other averages does
+    return e.div(sums_of(x, alone), divisor)
 
 
 def _sums_of_runs(x: Tensor, dim: int, runs: Runs) -> Tensor:

@@ -15,7 +15,7 @@ from ...device import device
 from ...dtypes import DType
 from ...tensor import Tensor
 from ..numbers.places import StillNumber
-from ..signature import HANDED_IN, Static, containers, flatten
+from ..signature import HANDED_IN, Static, containers
 from ..state.checks import Item
 from ..state.state import StateGuard
 from ..state.tensors import TensorFacts, names_kept
@@ -82,9 +82,16 @@ def _set_at_end(
 
 
 def unrepeatable(
-    result: Any, structure: Any, call: Given, guard: StateGuard, recorder: Recorder
+    result: Any,
+    structure: Any,
+    leaves: Sequence[Any],
+    call: Given,
+    guard: StateGuard,
+    recorder: Recorder,
 ) -> str | None:
-    """Why the result of a ``call`` cannot be made again from its structure, or hangs on what is set at the end."""
+    """Why the result of a ``call`` cannot be made again from its structure and ``leaves``, or hangs on what is set at
+    the end.
+    """
     read = _set_at_end(guard, recorder.calls, recorder.foreseen)
     if read is not None:
         return f"it reads {read}, which a schedule sets in the same call"
@@ -103,14 +110,12 @@ def unrepeatable(
         known = value is MISSING or isinstance(value, _LASTING)
         if id(value) not in outside and not known:
             return f"it returns a {type(value).__name__} that was made inside"
-    return _named_by_the_user(result, {*map(id, call.tensors), *outside})
+    return _named_by_the_user(leaves, {*map(id, call.tensors), *outside})
 
 
-def _named_by_the_user(result: Any, outside: Container[int]) -> str | None:
+def _named_by_the_user(leaves: Sequence[Any], outside: Container[int]) -> str | None:
     """Why a tensor of the result cannot be made again: code has put an attribute on it."""
-    tensors: list[Any] = []
-    flatten(result, tensors)
-    for tensor in tensors:
+    for tensor in leaves:
         if type(tensor) is Tensor and id(tensor) not in outside:
             for name in vars(tensor).keys() - names_kept(tensor):
                 return f"it returns a tensor on which it has put an attribute: {name!r}"

@@ -42,8 +42,7 @@ _INSIDE = (
 def is_leaf(value: Any) -> bool:
     """Is there nothing behind this: a number, text, code?
 
-    >>> class Name(str):
-    ...     pass
+    >>> Name = type("Name", (str,), {"__module__": "program"})
     >>> is_leaf("a"), is_leaf(Name("a")), is_leaf([])
     (True, False, False)
     """
