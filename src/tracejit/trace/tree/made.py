@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 #: How often in a row a tree is compiled that is larger than what it has served pays for; beyond these statements, to
 #: plan one takes as long as it takes eager code to run so many.
 STRAYS, STRAYED, PAYS = 5, 1000, 10
+#: So many statements are planned in any case once a call was served, for others may follow.
+SERVING = 4000
 #: A segment is planned by itself, which takes as long as so many statements do.
 PER_SEGMENT = 13
 #: How many segments may wait to be compiled before one of their paths has to be met a second time: each is planned by
@@ -180,7 +182,8 @@ class Made:
     def _is_unpaid(self, size: int) -> bool:
         """Is the tree larger than the calls pay for that it has served? It is compiled all the same, now and then."""
         served = self.replays * size // self.root.count_ends()
-        if size <= STRAYED + served // PAYS:
+        free = SERVING if served else STRAYED
+        if size <= free + served // PAYS:
             self.strays = None
             return False
         self.strays = self.strays or Backoff(STRAYS)
