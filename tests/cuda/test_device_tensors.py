@@ -13,8 +13,7 @@ import stand_in
 import tracejit as tj
 from tracejit import dtypes
 from tracejit.cuda.arrays import is_on_device
-from tracejit.errors import DeviceError
-from tracejit.ops.promotion import UnsupportedDtypeError
+from tracejit.errors import DeviceError, DtypeError
 from tracejit.ops.table import Elementwise, Op, all_ops
 from tracejit.testing import samples
 
@@ -282,7 +281,7 @@ def _takes(op: Op, dtype: dtypes.DType) -> bool:
     infos = tuple((dtypes.bool_ if n == "condition" else dtype, 2) for n in op.operands)
     try:
         op.types(infos, samples.concrete(op, next(iter(samples.cases(op))), dtype, "").attributes)
-    except UnsupportedDtypeError:
+    except DtypeError:
         return False
     return True
 
