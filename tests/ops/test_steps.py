@@ -49,7 +49,7 @@ CASES: dict[str, tuple[Callable[..., Any], list[Make]]] = {
         [X, LONG],
     ),
     "cross_entropy 3": (
-        lambda x, y, w: F.cross_entropy(x, y, w, reduction="none"),
+        lambda x, y, w: F.cross_entropy(x, y, w.detach(), reduction="none"),
         [X, LONG, unit(6)],
     ),
     "cross_entropy 4": (F.cross_entropy, [X, unit(4, 6)]),
@@ -58,7 +58,7 @@ CASES: dict[str, tuple[Callable[..., Any], list[Make]]] = {
     "layer_norm 2": (lambda x, w: F.layer_norm(x, (6,), w, w), [X, real(6)]),
     "rms_norm": (lambda x, w: F.rms_norm(x, (6,), w), [X, real(6)]),
     "group_norm": (lambda x, w: F.group_norm(x, 3, w), [X, real(6)]),
-    "batch_norm": (lambda x, m, v: F.batch_norm(x, m, v), [X, real(6), unit(6)]),
+    "batch_norm": (lambda x, m, v: F.batch_norm(x, m.detach(), v.detach()), [X, real(6), unit(6)]),
     "linear": (F.linear, [X, real(5, 6), real(5)]),
     "var": (lambda x: x.var(1), [X]),
     "std": (lambda x: x.std(0, keepdim=True), [X]),
