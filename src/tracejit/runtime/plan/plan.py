@@ -259,6 +259,7 @@ class Planner:
         if isinstance(parameter, Number):
             return (-1, parameter.bits)
         if isinstance(parameter, Pointer):
+            self.require(parameter.value)
             return self.argument(self.slots[parameter.value], parameter.offset)
         if parameter.key not in temporary:
             count = parameter.count * (self.arena.workers if parameter.per_worker else 1)
