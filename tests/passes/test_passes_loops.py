@@ -269,6 +269,12 @@ def test_halves_and_second_derivatives_of_random_bodies(seed: int):
     seeds = seeds_of(graph, gradient)
     want = run(gradient.graph, [*arrays, *seeds])
     assume(moderate(want))
+    steps = unrolled(
+        gradient.graph
+    )  # of which large ones that cancel would leave what their order makes of them
+    steps = Graph(steps.name, steps.inputs, steps.body, tuple(steps.values))
+    assume(moderate(run(steps, [*arrays, *seeds])))
+    assume(not any(v.dtype in (tj.float32, tj.bfloat16, tj.float16) for v in steps.values))
     parts = partition(ready, gradient)
     forward, backward = (run_passes(g, check=verify) for g in (parts.forward, parts.backward))
     outputs = run(forward, arrays)
