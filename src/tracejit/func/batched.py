@@ -132,7 +132,8 @@ def sample_of(samples: Tensor, level: int, inside: bool = False) -> Tensor:
     made = Tensor._wrap(None)
     made._block = Batched(samples, level, inside)
     made._type, made._layout = type_of_one, contiguous_layout(type_of_one)
-    made._requires_grad = samples.requires_grad and MODES.grad
+    # What is computed inside hangs on the tape of the sample, arguments on nothing but that of the batch.
+    made._requires_grad = not inside and samples.requires_grad and MODES.grad
     made._inference = MODES.inference
     return made
 
@@ -183,7 +184,6 @@ def _apply(op: Op, operands: tuple[Any, ...], attributes: dict[str, Any], given:
     samples = written(op, found, attributes, size, kind)
     out = sample_of(samples, level, inside=True)
     tracked = any(x.requires_grad for x in operands if isinstance(x, Tensor))
-    out._requires_grad = False
     if tracked and op.grads and MODES.grad and kind.dtype.is_differentiable:
         OpNode.record(op, operands, attributes, out)
     return out
