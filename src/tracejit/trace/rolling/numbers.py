@@ -10,7 +10,7 @@ that do not become part of a loop are put back.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -55,17 +55,18 @@ class DifferentNumbers:
         self.originals: dict[Value, Value] = {}
         self.tables: dict[Any, Value] = {}
         rows: Rows = {}
-        for group in _groups(statements, _is_whole):
-            for run in _even_runs(group):
+        groups = _groups(statements)
+        for group, place in groups:
+            for run in _even_runs([v for v in group if type(v.operands[place]) is int]):
                 if len(run) >= fewest and _is_exact(run):
                     rows.update({v: (run, i) for i, v in enumerate(run)})
         self.counting = {id(run) for run, _ in rows.values()}
-        rest = [v for v in statements if v not in rows]
-        order = {v: i for i, v in enumerate(statements)}
-        for group in _groups(rest, _is_listable):
-            for column in _columns(group, order):
+        order = {v: i for i, v in enumerate(statements)} if groups else {}
+        for group, place in groups:
+            rest = [v for v in group if v not in rows and _is_listable(v, place)]
+            for column in _columns(rest, order):
                 many = order[column[-1]] - order[column[0]] >= STATEMENTS
-                if many and len(column) >= LISTED and _differ(column):
+                if many and len(column) >= LISTED and _differ(column, place):
                     rows.update({v: (column, i) for i, v in enumerate(column)})
         if rows:
             self._write(rows)
@@ -137,28 +138,22 @@ def live(statements: Sequence[Value], kept: Sequence[Value]) -> tuple[Value, ...
     return tuple(reversed(found))
 
 
-def _groups(
-    statements: Iterable[Value], wanted: Callable[[Value, int], bool]
-) -> Iterable[list[Value]]:
-    """The statements that are alike but for one number, if that is of the kind that is ``wanted``."""
+def _groups(statements: Iterable[Value]) -> list[tuple[list[Value], int]]:
+    """The statements that are alike but for one number, which is not the same in all of them; and its place."""
     groups: dict[Any, list[Value]] = {}
     for value in statements:
-        if isinstance(value.op, Elementwise) and is_operator(value.op):
-            place = _only_number(value)
-            if place is not None and wanted(value, place):
-                key = (value.op, value.line, value.spec, place, attribute_keys(value))
-                groups.setdefault(key, []).append(value)
-    return groups.values()
+        numbers = len(value.operands) - len(value.value_operands)
+        if numbers == 1 and isinstance(value.op, Elementwise) and is_operator(value.op):
+            alike = attribute_keys(value) if value.attributes else None
+            key = (value.op, value.line, value.spec, _only_number(value), alike)
+            groups.setdefault(key, []).append(value)
+    return [(group, key[3]) for key, group in groups.items() if _differ(group, key[3])]
 
 
 def _only_number(value: Value) -> int | None:
     """The place of the one operand that is no tensor."""
     places = [i for i, x in enumerate(value.operands) if not isinstance(x, Value)]
     return places[0] if len(places) == 1 else None
-
-
-def _is_whole(value: Value, place: int) -> bool:
-    return type(value.operands[place]) is int
 
 
 def _is_listable(value: Value, place: int) -> bool:
@@ -180,6 +175,8 @@ def _columns(group: Sequence[Value], order: dict[Value, int]) -> Iterator[list[V
 
     How far apart they are tells how many: that comes again from round to round.
     """
+    if not group:
+        return
     apart = np.diff([order[v] for v in group])
     regular = (n for n in range(1, MOST_PER_ROUND) if (apart[n:] == apart[:-n]).mean() > 0.75)
     each = next(regular, 1) if len(apart) > MOST_PER_ROUND else 1
@@ -187,11 +184,12 @@ def _columns(group: Sequence[Value], order: dict[Value, int]) -> Iterator[list[V
         yield list(group[first::each])
 
 
-def _differ(column: Sequence[Value]) -> bool:
+def _differ(column: Sequence[Value], place: int) -> bool:
     """Are the numbers of these statements not all the same?"""
-    place = _only_number(column[0])
-    assert place is not None
-    return len({repr(v.operands[place]) for v in column}) > 1
+    first = column[0].operands[place]
+    return any(v.operands[place] is not first for v in column) and (
+        len({repr(v.operands[place]) for v in column}) > 1
+    )
 
 
 def _start_and_step(group: Sequence[Value], place: int) -> tuple[int, int]:
@@ -201,8 +199,9 @@ def _start_and_step(group: Sequence[Value], place: int) -> tuple[int, int]:
 
 def _even_runs(group: Sequence[Value]) -> Iterator[list[Value]]:
     """The statements of a group in runs whose numbers are evenly spaced: a line may be in several loops."""
-    place = _only_number(group[0])
-    assert place is not None
+    place = _only_number(group[0]) if group else None
+    if place is None:
+        return
     run: list[Value] = []
     for value in group:
         if len(run) > 1:
