@@ -12,6 +12,7 @@ import pytest
 
 from kernel_tools import COUNTS, kernel
 from tracejit.codegen import llvm
+from tracejit.codegen.lower.lower import lower_kernel
 
 DTYPES = {"f32": "f4", "f64": "f8", "i32": "i4", "u8": "u1", "i64": "i8", "u16": "u2"}
 #: The step, and what is done in a round.
@@ -39,6 +40,9 @@ BODIES = {
     "some of six": (6, "out[i * 6 + 4] = x[i]\nout[i * 6 + 1] = x[i * 6 + 3]"),
     "in place": (3, "x[i * 3 + 1] = x[i * 3 + 1] + x[i * 3 + 1]"),
     "of a row": (2, "out[i] = x[n * 2 + i * 2 - n * 2 + 1]"),
+    # n is 5 in these calls, which the text does not say
+    "beside rows of any length": (5, "out[i * 2 + 1] = x[i * n]\nout[i * 2] = x[i * n + 1] - x[i * 3]"),
+    "to rows of any length": (5, "out[i * n + 2] = x[i * 3] + x[i * 4 + 1]"),
 }
 
 
@@ -66,6 +70,18 @@ def test_as_python(built: Any, name: str, type_: str) -> None:
             assert run(own, out, 5, 3, 3 + count, 0) == 0 if count else True
             runs.append(np.concatenate([own, out]))
         np.testing.assert_array_equal(*runs)
+
+
+@pytest.mark.parametrize("name", [name for name in BODIES if "any length" in name])
+def test_rows_whose_length_a_call_tells_are_vector_code_beside_windows(name: str) -> None:
+    body = BODIES[name][1].replace("\n", "\n    ")
+    text = kernel(
+        'x: "f32*", out: "f32*", n: "i64"', f"for i in range(lo, hi):\n    {body}\nreturn 0"
+    )
+    lowered = lower_kernel(text, "k", noalias=True, vector_bits=512, lacking=(), widen=512)
+    assert lowered.widened
+    assert "shufflevector <16 x float>" in lowered.text
+    assert "llvm.masked." in lowered.text
 
 
 def guarded(count: int, dtype: str) -> tuple[np.ndarray, mmap.mmap]:

@@ -346,9 +346,6 @@ def _classify(body: Body, loop: Loop) -> None:
             raise NotWidened(instruction.callee)
         if instruction.result:
             body.kinds[instruction.result] = kind
-    if "place" in body.kinds.values():  # gathers serve what is a few steps apart as well
-        body.kinds.update(dict.fromkeys(body.steps, "place"))
-        body.steps.clear()
     carries = {carried.last for carried in body.carried}
     if any(body.kind(ref) != "lanes" for ref in carries):
         raise NotWidened("a value carried from round to round")
