@@ -41,7 +41,10 @@ BODIES = {
     "in place": (3, "x[i * 3 + 1] = x[i * 3 + 1] + x[i * 3 + 1]"),
     "of a row": (2, "out[i] = x[n * 2 + i * 2 - n * 2 + 1]"),
     # n is 5 in these calls, which the text does not say
-    "beside rows of any length": (5, "out[i * 2 + 1] = x[i * n]\nout[i * 2] = x[i * n + 1] - x[i * 3]"),
+    "beside rows of any length": (
+        5,
+        "out[i * 2 + 1] = x[i * n]\nout[i * 2] = x[i * n + 1] - x[i * 3]",
+    ),
     "to rows of any length": (5, "out[i * n + 2] = x[i * 3] + x[i * 4 + 1]"),
 }
 

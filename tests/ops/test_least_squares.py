@@ -45,3 +45,27 @@ def test_full_rank_is_taken_for_granted_when_asked_to(rng):
     np.testing.assert_allclose(found.solution.numpy(), expected)
     np.testing.assert_allclose(found.residuals.numpy(), distances)
     assert found.rank.numel() == 0
+
+
+@pytest.mark.parametrize("name", list(matrices()))
+def test_gradients_are_those_of_the_pseudo_inverse(rng, name):
+    a = matrices()[name]
+    b = rng.standard_normal((len(a), 2))
+    weights = rng.standard_normal((a.shape[1], 2))
+    found = []
+    for solve in (
+        lambda x, y: tj.linalg.lstsq(x, y).solution,
+        lambda x, y: tj.linalg.pinv(x) @ y,
+    ):
+        x, y = tj.tensor(a, requires_grad=True), tj.tensor(b, requires_grad=True)
+        (solve(x, y) * tj.tensor(weights)).sum().backward()
+        found.append((x.grad.numpy(), y.grad.numpy()))
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-9)
+
+
+def test_a_matrix_that_is_not_finite_is_refused():
+    with pytest.raises(
+        tj.linalg.LinAlgError, match="lstsq: the input matrix contained non-finite values"
+    ):
+        tj.linalg.lstsq(tj.tensor([[1.0], [float("nan")]]), tj.ones(2, 1))

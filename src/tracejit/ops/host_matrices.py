@@ -20,7 +20,7 @@ import numpy as np
 from .namespace import extension, xp
 from .op import Array
 
-__all__ = ["lapack_of", "linalg"]
+__all__ = ["lapack_of", "linalg", "solve_triangle"]
 
 #: Fewest rows of matrices for each of which a call is worth it.
 LEAST = 48
@@ -160,6 +160,24 @@ def _substituted(solve_right: Callable[..., Any], lu: Array, exchanged: Array, b
     out = np.empty_like(b, order="C")
     out[order] = found.T
     return out
+
+
+def solve_triangle(a: Array, b: Array, lower: bool) -> Array:
+    """X with ``a @ X = b`` for two matrices of one type, of which a triangle of ``a`` is read; zeros divide.
+
+    >>> solve_triangle(np.array([[2.0, 9.0], [1.0, 4.0]]), np.ones((2, 1)), True).tolist()
+    [[0.5], [0.125]]
+    """
+    blas = _library("blas")
+    if blas is None:
+        return np.linalg.solve(np.tril(a) if lower else np.triu(a), b)
+    # Matrices in C order are their transposes in Fortran's: X.T @ A.T = B.T.
+    prefix = _PREFIXES[np.result_type(a, b).char]
+    if b.shape[1] == 1:
+        column: Array = getattr(blas, prefix + "trsv")(a.T, b[:, 0], lower=not lower, trans=1)
+        return column[:, None]
+    found: Array = getattr(blas, prefix + "trsm")(1, a.T, b.T, side=1, lower=not lower)
+    return found.T
 
 
 def _diagonal(lapack: Lapack, a: Array) -> tuple[Array, int]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import LinAlgError
+from .host_matrices import solve_triangle
 from .lapack_errors import reason
 from .library_threads import one_thread
 from .namespace import wide, xp
@@ -98,13 +99,4 @@ def _triangle_solver(a: Array, b: Array, lower: bool) -> Callable[[Array, Array]
         from cupyx.scipy.linalg import solve_triangular
 
         return partial(solve_triangular, lower=lower)
-    from scipy.linalg.blas import get_blas_funcs
-
-    solve_right = get_blas_funcs("trsm", (a, b))
-
-    def solved(a: Array, b: Array) -> Array:
-        # Matrices in C order are their transposes in Fortran's: X.T @ A.T = B.T.
-        found: Array = solve_right(1.0, a.T, b.T, side=1, lower=not lower).T
-        return found
-
-    return solved
+    return partial(solve_triangle, lower=lower)

@@ -13,7 +13,7 @@ import numpy as np
 from .. import dtypes
 from ..errors import ShapeError
 from ..types import TensorType
-from . import packed
+from . import host_matrices, packed
 from .comparison import eq, gt, lt
 from .complex_numbers import conjugated
 from .contraction import matmul, transposed
@@ -75,6 +75,8 @@ def rows_of(x: Any, start: int, count: int) -> Any:
 
 
 # --- solutions ----------------------------------------------------------------------------------
+
+_one_solved = small_on_one_thread(host_matrices.solve_triangle)
 
 
 def _inverse_grad(g: Any, out: Any) -> Any:
@@ -147,8 +149,10 @@ def solve_triangle(a: Array, b: Array, *, lower: bool, whole: bool = False) -> A
     With ``whole`` the gradient of ``a`` is that of a matrix whose other triangle is zero, and not held at zero.
     """
     left, right = wide(a), wide(b)
-    batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
     n = xp(a, b)
+    if n is np and left.ndim == right.ndim == 2 and right.size:
+        return _one_solved(left, right, lower=lower).astype(b.dtype, copy=False)
+    batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
     out = n.empty((*batch, *right.shape[-2:]), right.dtype)
     if out.size:
         left = n.broadcast_to(left, (*batch, *left.shape[-2:]))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from ... import dtypes
 from ...errors import ShapeError
@@ -11,7 +14,9 @@ from .. import linear_algebra as la
 from .. import reduction as r
 from .. import source as s
 from ..contraction import transposed
+from ..least_squares import least_squares
 from ..linear_algebra import adjoint
+from ..side_by_side import LEAST
 from ..table import function
 from .common import Tensor, as_type, shape_of, upcast
 from .complex_numbers import abs as magnitude
@@ -142,9 +147,12 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: Any = Non
         raise ShapeError(
             f"linalg.lstsq: input.size(-2) should match other.size(-2), got {A.spec} and {B.spec}"
         )
+    rank = None
     if rows >= columns and driver == "gels":
         factors = qr(A)
         found = la.solve_triangle(factors.R, matmul(adjoint(factors.Q), right), lower=False)
+    elif _by_factors(A, right, driver):
+        found, rank = _least_squares(A, right, rcond)
     else:
         found = matmul(pinv(A, rtol=rcond), right)
     kind = A.dtype.to_real if A.dtype.is_complex else A.dtype
@@ -154,9 +162,29 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: Any = Non
         distances = r.sum(e.square(apart), dims=(apart.ndim - 2,), keepdim=False)
     if driver in ("gelsd", "gelss"):
         values = svdvals(e.detach_copy(A))
-    full = driver == "gels"
-    rank = s.full(shape=(0,), value=0, dtype=dtypes.int64) if full else matrix_rank(A, rtol=rcond)
+    if driver == "gels":
+        rank = s.full(shape=(0,), value=0, dtype=dtypes.int64)
+    elif rank is None:
+        rank = matrix_rank(A, rtol=rcond)
     return LeastSquares(found.squeeze(-1) if vector else found, distances, rank, values)
+
+
+def _by_factors(A: Tensor, right: Tensor, driver: Any) -> bool:
+    """Is a factorisation to show the rank? Singular values of many small matrices are found side by side."""
+    batch = shape_of(A)[:-2]
+    few = math.prod(batch) < LEAST and shape_of(right)[:-2] == batch
+    return driver in (None, "gelsy") and few and bool(A.spec.numel and right.spec.numel)
+
+
+def _least_squares(A: Tensor, right: Tensor, rcond: float | None) -> tuple[Tensor, Tensor]:
+    """The solution and the rank."""
+    rows, columns = shape_of(A)[-2:]
+    tolerance = (
+        float(np.finfo(A.dtype.np).eps) * max(rows, columns) if rcond is None else float(rcond)
+    )
+    found = least_squares(A, right, tolerance=tolerance)
+    rank = e.detach_copy(la.rows_of(found, columns, 1))[..., 0, 0]
+    return la.rows_of(found, 0, columns), as_type(magnitude(rank), dtypes.int64)
 
 
 @function()
