@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import tracejit as tj
 from tracejit import dtypes
 from tracejit.ops import float_errors, movement
-from tracejit.ops.kinds import convert_scalar
+from tracejit.ops.conversions import convert_scalar
 from tracejit.ops.shapes import resolve_size
 from tracejit.optim import update
 

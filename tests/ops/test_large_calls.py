@@ -233,3 +233,36 @@ def test_functions_of_many_ops_are_compiled_for_sizes_that_come_again() -> None:
         assert tj.allclose(found[0], value)
         assert tj.allclose(found[1], gradient)
     assert len(large_calls._compiled) == 1
+
+
+NARROW = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16")
+REDUCTIONS = ("sum", "prod", "amax", "amin", "any", "all", "argmax", "argmin")
+
+
+@pytest.mark.sampled(8)
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("name", REDUCTIONS)
+@pytest.mark.parametrize("kind", NARROW)
+def test_reductions_that_numpy_takes_long_for(
+    monkeypatch: pytest.MonkeyPatch, kind: str, name: str
+) -> None:
+    dtype, reduced = getattr(tj, kind), getattr(tj, name)
+    x = (tensor(20, 7, 9) * 9).to(dtype)
+    if kind == "bool" and name.startswith("arg"):
+        with pytest.raises(RuntimeError):
+            reduced(x)
+        return
+    if dtype.is_floating_point:
+        x[3, 2, 1] = float("nan")
+    served = not (name == "prod" and dtype.is_floating_point)
+    for y in (x, x.transpose(0, 2), x[::2, 1:]):
+        for dim in range(3):
+            expected = written(monkeypatch, lambda: reduced(y, dim))  # noqa: B023
+            runner._served.clear()
+            found = reduced(y, dim)
+            assert [x.run is not None for x in runner._served.values()] == [True] * served
+            assert found.dtype is expected.dtype
+            if dtype.is_floating_point:
+                assert_same_bits(found.float().numpy(), expected.float().numpy())
+            else:
+                np.testing.assert_array_equal(found.numpy(), expected.numpy())

@@ -14,10 +14,11 @@ from ..cuda.arrays import MODULES, module_of, ordered, taken_over
 from ..dtypes import DType
 from ..types import Scalar, TensorType, array_type
 from . import shapes, slabs
+from .conversions import convert_scalar, converted
 from .float_errors import ignore, restore
 from .op import Array, Op
 from .printed import PRINTED, is_divided, printed
-from .programs import LONG, by_program
+from .programs import LONG, by_program, reduced_by_program
 from .strides import Strided
 
 #: Ops of which kernels compute large arrays, see ``runtime.eager.functions``.
@@ -192,7 +193,7 @@ class Elementwise(Op):
         """The eager meaning on arrays of a device, whose functions take nothing that lies on the host."""
         compute, dtype = self.types(tuple(map(operand_info, operands)), attributes)
         self.infer([_type_of(x) for x in operands], attributes)
-        arrays = [_converted(x, d) for x, d in zip(operands, compute, strict=True)]
+        arrays = [converted(x, d) for x, d in zip(operands, compute, strict=True)]
         for i, x in enumerate(arrays):
             if (
                 type(x) is np.ndarray
@@ -208,43 +209,12 @@ def _type_of(operand: Array | Scalar) -> TensorType | Scalar:
 
 
 def _conversion(operand: Array | Scalar, dtype: DType) -> Conversion | None:
-    """What :func:`_converted` does to operands of this one's type; None where it does nothing."""
+    """What :func:`converted` does to operands of this one's type; None where it does nothing."""
     if not isinstance(operand, (bool, int, float)):
-        return None if operand.dtype is dtype.np else partial(_converted, dtype=dtype)
+        return None if operand.dtype is dtype.np else partial(converted, dtype=dtype)
     if dtype is dtypes.float32 or dtype is dtypes.float64:
         return partial(np.array, dtype=dtype.np)  # as convert_scalar does
     return partial(convert_scalar, dtype=dtype)
-
-
-def _converted(operand: Array | Scalar, dtype: DType) -> Array:
-    """The operand in ``dtype``; Python numbers wrap or round as a cast does."""
-    if isinstance(operand, (bool, int, float)):
-        return convert_scalar(operand, dtype)
-    return operand if operand.dtype == dtype.np else operand.astype(dtype.np)
-
-
-def convert_scalar(value: Scalar, dtype: DType) -> Array:
-    """A Python number as a 0-d array of ``dtype``; integers wrap around, floats truncate towards zero.
-
-    >>> convert_scalar(300, dtypes.uint8), convert_scalar(-2.7, dtypes.int64)
-    (array(44, dtype=uint8), array(-2))
-    """
-    if dtype is dtypes.bool_:
-        return np.asarray(bool(value))
-    if dtype.is_complex:
-        return np.asarray(value, dtype.np)
-    if dtype is dtypes.float32 or dtype is dtypes.float64:
-        return np.array(float(value), dtype.np)
-    if dtype.is_floating_point:
-        return np.asarray(float(value)).astype(dtype.np)
-    if isinstance(value, float):
-        with np.errstate(invalid="ignore"):
-            return np.asarray(value).astype(dtype.np)
-    bits = dtype.itemsize * 8
-    wrapped = int(value) & ((1 << bits) - 1)
-    if dtype.is_signed and wrapped >= 1 << (bits - 1):
-        wrapped -= 1 << bits
-    return np.asarray(wrapped, dtype.np)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -276,16 +246,18 @@ class Reduction(Op):
         x: Array = operands[0]
         if self.check is not None or isinstance(x, (bool, int, float)):
             _check(self, self._accepted, operands, attributes)
-        before = ignore()
-        try:
-            result = self.body(x, **attributes)
-        finally:
-            restore(before)
+        served = reduced_by_program(self, x, attributes)
+        if served is not None:
+            return served
         dtype = self._results.get(x.dtype)
         if dtype is None:
             dtype = self._results[x.dtype] = self.result_dtype(dtypes.from_numpy(x.dtype)).np
         n = module_of(x) if MODULES else np
-        return n.asarray(result, dtype, order="C")
+        before = ignore()
+        try:
+            return n.asarray(self.body(x, **attributes), dtype, order="C")
+        finally:
+            restore(before)
 
 
 def _tensor_operand(op: Op, operand: TensorType | Scalar) -> TensorType:

@@ -18,9 +18,10 @@ from ..dtypes import from_numpy
 from ..errors import DtypeError, ShapeError
 from ..types import Shape, TensorType
 from . import shapes, strides
+from .conversions import convert_scalar
 from .namespace import xp
 from .source import full
-from .table import Array, Sample, convert_scalar, movement
+from .table import Array, Sample, movement
 
 
 def _reshape_type(x: TensorType, *, shape: Shape) -> TensorType:

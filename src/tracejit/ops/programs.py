@@ -14,7 +14,7 @@ import numpy as np
 
 from ..dtypes import bfloat16, float16, float32, float64
 
-__all__ = ["LONG", "by_program", "product_by_program", "set_programs"]
+__all__ = ["LONG", "by_program", "product_by_program", "reduced_by_program", "set_programs"]
 
 Array = Any
 #: Elements from which on a program is worth its call.
@@ -32,6 +32,9 @@ LONG = frozenset(
         *("exp", "log", "sin", "cos", "tanh", "pow"),
     ]
 )
+#: NumPy reduces whole numbers in so much less time than it takes for an element of a long loop.
+QUICKER = 4
+_HALVES = (float16.np, bfloat16.np)
 _FLOATS = tuple([kind.np for kind in (float16, bfloat16, float32, float64)])
 #: What runs an op as a program: the op, its arrays, attributes, whether NumPy's bits are those of the kernel, and the
 #: work in elements of a long loop.
@@ -64,6 +67,24 @@ def by_program(
     if work < LEAST or not (same_bits or _are_floats(arrays)):
         return None
     return _run[0](op, arrays, attributes, same_bits, work)
+
+
+def reduced_by_program(op: Any, x: Array, attributes: Mapping[str, Any]) -> Array | None:
+    """The result of a reduction where NumPy takes long: of whole numbers and truth values, and of half precision.
+
+    Only sums of half precision have bits of their own.
+
+    >>> from tracejit.ops.reduction import sum
+    >>> reduced_by_program(sum, np.ones(3, np.int8), {"dims": (0,), "keepdim": False}) is None  # too few
+    True
+    """
+    if type(x) is not np.ndarray or x.size < LEAST or not _run:
+        return None
+    half = x.dtype in _HALVES and op.combine != "prod"  # which may overflow in one order alone
+    if not (half or x.dtype.kind in "biu" or op.combine in ("any", "all")) or not _are_native((x,)):
+        return None
+    same = not (half and op.combine == "sum")
+    return _run[0](op, (x,), attributes, same, x.size if half else x.size // QUICKER)
 
 
 def product_by_program(

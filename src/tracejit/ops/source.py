@@ -10,8 +10,9 @@ from .. import dtypes
 from ..cuda.arrays import filled
 from ..dtypes import DType
 from ..types import Scalar, Shape, TensorType
+from .conversions import convert_scalar
 from .keys import making_device
-from .table import Array, Sample, convert_scalar, source
+from .table import Array, Sample, source
 
 
 def _full_type(*, shape: Shape, value: Scalar, dtype: DType) -> TensorType:

@@ -28,7 +28,6 @@ from .kinds import (
     Reduction,
     Source,
     StrideRule,
-    convert_scalar,
     operand_info,
 )
 from .namespace import xp
@@ -53,7 +52,6 @@ __all__ = [
     "alias",
     "all_ops",
     "contraction",
-    "convert_scalar",
     "declare",
     "elementwise",
     "function",

@@ -29,9 +29,10 @@ import numpy as np
 
 from ...extents import is_symbolic
 from ...ir.graph import Graph, Value
+from ...ops.conversions import convert_scalar
 from ...ops.shapes import numel
 from ...ops.source import full
-from ...ops.table import Elementwise, Reduction, convert_scalar, operand_info
+from ...ops.table import Elementwise, Reduction, operand_info
 from ...types import Scalar, TensorType
 from ..rewrite import Operand, Rewriter, Rules, is_view
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...ops import slabs
-from ...ops.table import Elementwise, convert_scalar, operand_info
+from ...ops.conversions import convert_scalar
+from ...ops.table import Elementwise, operand_info
 from ...types import Shape, TensorType
 from .records import HostCall, HostOperand
 

@@ -18,8 +18,9 @@ from ...extents import hint
 from ...ir.graph import Value
 from ...ops import movement
 from ...ops.complex_views import complex_join, imag_view, real_view
+from ...ops.conversions import convert_scalar
 from ...ops.source import full
-from ...ops.table import Movement, convert_scalar
+from ...ops.table import Movement
 from ...passes.fusion.groups import root
 from ...passes.simplify.fold import as_number
 from ...types import Scalar, Shape, TensorType

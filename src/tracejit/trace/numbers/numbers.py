@@ -17,7 +17,7 @@ import numpy as np
 from ...cuda.arrays import told
 from ...ir.builder import attribute_key
 from ...ir.graph import Value
-from ...ops.kinds import convert_scalar
+from ...ops.conversions import convert_scalar
 from ...tensor import Tensor
 from ...types import Shape, TensorType
 from ...varying import OPERATIONS
