@@ -15,9 +15,8 @@ from typing import Any as _Any
 from .trace.recording.collection import Collection as _Collection
 from .trace.recording.collection import grow_old as _grow_old
 
-# What is made here stays: looking for garbage in it again and again took an eighth of the time.
 _collection = _Collection()
-_collection.rarely(between=1_000_000)
+_collection.rarely(between=1_000_000)  # what is made here stays: to look through it took an eighth
 
 from . import (
     accelerator,
@@ -178,7 +177,8 @@ from .tensor_make import as_tensor, asarray, tensor
 from .version import __version__
 
 if _TYPE_CHECKING:
-    from .jit import CompiledFunction, compile
+    from .typed_compile import CompiledFunction, compile, distributions, library, profile
+    from .typed_functions import *  # noqa: F403
 
 _install()
 
@@ -198,8 +198,7 @@ _LATE_NAMES |= {"UntypedStorage": "storage", "PyTorchFileReader": "absent"}
 
 def _parts() -> dict[str, _Any]:
     """Operators that are part of others, by their names."""
-    found: dict[str, _Any] = _importlib.import_module(f"{__name__}.aten_parts").PARTS
-    return found
+    return dict(_importlib.import_module(f"{__name__}.aten_parts").PARTS)
 
 
 def __getattr__(name: str) -> _Any:
@@ -219,8 +218,10 @@ def __getattr__(name: str) -> _Any:
     return found
 
 
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+def __dir__() -> list[str]:  # not all that the package consists of
+    own = {"config", "dtypes", "errors", "functional", "random", "return_types", "types", *_LATE}
+    dunders = {name for name in globals() if name.startswith("__")}
+    return sorted({*__all__, *dunders, *(name for name in own if name[0] != "_")})
 
 
 dtype = DType
@@ -241,8 +242,7 @@ newaxis = None
 _PUBLISHED = {name: _as_called(target) for name, target in _ops.table.FUNCTIONS.items()}
 _PUBLISHED |= _NATIVE_FORMS
 vars(nn.functional).update({name: _PUBLISHED[name] for name in nn.functional.SHARED})
-globals().update(_PUBLISHED)
-globals().update(_KINDS | _SPARSE | _COLLECTED | _REQUIREMENTS)
+globals().update(_PUBLISHED | _KINDS | _SPARSE | _COLLECTED | _REQUIREMENTS)
 vars(cuda).update(_GPU_KINDS)
 _meet_libraries()
 _grow_old()

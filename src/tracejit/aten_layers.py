@@ -174,8 +174,8 @@ def _batch_norm_backward(
     bias = x.new_zeros(x.shape[1])
 
     def normalized(x: Tensor, weight: Any, bias: Any) -> Any:
-        statistics = (None, None) if train else (running_mean, running_var)
-        return F.batch_norm(x, *statistics, weight, bias, train, 0.0, eps)
+        mean, var = (None, None) if train else (running_mean, running_var)
+        return F.batch_norm(x, mean, var, weight, bias, train, 0.0, eps)
 
     return _masked(_gradients(normalized, [x, weight, bias], g), mask)
 

@@ -11,6 +11,9 @@ from .errors import CaptureError, CompileWarning, user_depth
 
 if TYPE_CHECKING:
     from .bound_function import Stats
+    from .explain import Explanation
+    from .ir import Graph
+    from .runtime.machine_code.kernels import Kernel
     from .trace.entry import Entry
     from .trace.numbers.uses import NumberUses
     from .trace.sizes.shape_uses import ShapeUses
@@ -35,12 +38,12 @@ class Inspection:
         return [entry for entries in list(self.entries.values()) for entry in entries]
 
     @property
-    def graphs(self) -> list[Any]:
+    def graphs(self) -> list[Graph]:
         """The recorded graphs: forward and backward of every path, in order of recording."""
         return [g for e in self._all() for g in e.graphs()]
 
     @property
-    def kernels(self) -> list[Any]:
+    def kernels(self) -> list[Kernel]:
         """Every kernel in use, each once, with ``name`` and ``source``."""
         return list({k.keys: k for e in self._all() for k in e.kernels()}.values())
 
@@ -64,7 +67,7 @@ class Inspection:
 
         return lines_for(self, line, file)
 
-    def explain(self) -> Any:
+    def explain(self) -> Explanation:
         """What was recorded, compiled and run eagerly, and why; ``str()`` of it is a report."""
         from .explain import Explanation
 

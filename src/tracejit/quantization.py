@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, NoReturn, cast
+from typing import Any, NamedTuple, NoReturn
 
 from .made_modules import make_module
 from .nn import Identity, Module
@@ -84,7 +84,7 @@ class FloatFunctional(Module):
 
     def add_relu(self, x: Tensor, y: Tensor) -> Any:
         """``relu(x + y)``."""
-        return cast(Tensor, x + y).relu()
+        return (x + y).relu()
 
 
 def prepare(*_: Any, **__: Any) -> NoReturn:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import ops
 from .answering import ANSWERS, watched
@@ -17,11 +17,16 @@ from .tensor_older import OlderMethods
 from .tensor_protocols import ProtocolMethods
 from .types import TensorType
 
+if TYPE_CHECKING:  # the methods of the table, which are installed when it is complete
+    from .typed_methods import TypedMethods
+else:
+    TypedMethods = AutogradMethods
+
 __all__ = ["Tensor", "Version", "ViewStep", "install_methods", "write_through"]
 
 
 class Tensor(
-    AutogradMethods,
+    TypedMethods,
     InplaceMethods,
     InfoMethods,
     OlderMethods,

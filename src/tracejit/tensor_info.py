@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from .errors import DeviceError
 from .meta import ANY, META
 from .mirrored import Mirrored, StandIn, memory_of_tensor
 from .modes import MODES
+from .ops.mixin import Size
 from .ops.shapes import normalize_dim
 from .tensor_core import TensorCore
 
@@ -139,6 +140,12 @@ class InfoMethods(TensorCore):
         """Number of elements."""
         return self.numel()
 
+    @overload
+    def size(self) -> Size: ...
+
+    @overload
+    def size(self, dim: int) -> int: ...
+
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the extent of one dimension; ``IndexError`` for a dimension out of range."""
         if dim is None:
@@ -159,6 +166,12 @@ class InfoMethods(TensorCore):
         """Bytes of all elements."""
         count: int = self.spec.nbytes
         return count
+
+    @overload
+    def stride(self) -> tuple[int, ...]: ...
+
+    @overload
+    def stride(self, dim: int) -> int: ...
 
     def stride(self, dim: int | None = None) -> Any:
         """Distance in elements between neighbours, along each dimension or one."""

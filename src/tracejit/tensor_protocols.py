@@ -155,7 +155,7 @@ class ProtocolMethods(TensorCore):
 
     # --- NumPy ------------------------------------------------------------------------------------
 
-    def numpy(self, *, force: bool = False) -> Any:
+    def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
         """The values as a NumPy array that shares memory with this tensor.
 
         Raises ``RuntimeError`` when the tensor requires grad, unless ``force`` or where gradients are off.
@@ -180,7 +180,7 @@ class ProtocolMethods(TensorCore):
             )
         if MODES.recorder is not None:
             MODES.recorder.escape(self, "numpy()")
-        array = fetched(self.array)
+        array: np.ndarray[Any, Any] = fetched(self.array)
         # A view, so that reshaping the result in place does not reach into the tensor.
         return array.view()
 

@@ -58,6 +58,15 @@ print("tracejit.trace.tree.tree" in sys.modules)
     assert printed(script).strip() == "True"
 
 
+def test_dir_shows_what_programs_use() -> None:
+    import tracejit as tj
+
+    shown = dir(tj)
+    assert {"Tensor", "compile", "errors", "fx", "nn", "relu", "__version__"} <= {*shown}
+    assert not {"absent", "dispatch", "frames", "steps", "tensor_core", "_ops"} & {*shown}
+    assert all(hasattr(tj, name) for name in shown)
+
+
 def test_names_that_pytorch_keeps_beside_its_script_compiler() -> None:
     script = """
 import tracejit as tj

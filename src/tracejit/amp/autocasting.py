@@ -10,7 +10,8 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
+from typing import cast as as_type
 
 from ..cuda.driver import is_available
 from ..dtypes import DType, bfloat16, float16
@@ -18,6 +19,8 @@ from ..modes import MODES
 from ..ops.elementwise import cast
 from ..tensor import Tensor
 from .switching import change, settings
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class autocast:  # noqa: N801
@@ -76,7 +79,7 @@ class autocast:  # noqa: N801
         MODES.autocast_depth -= 1
         change(**self._before.pop())
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, function: F) -> F:
         """``function`` run inside."""
 
         @functools.wraps(function)
@@ -84,7 +87,7 @@ class autocast:  # noqa: N801
             with self:
                 return function(*args, **kwargs)
 
-        return inside
+        return as_type(F, inside)
 
 
 def is_autocast_available(device_type: str) -> bool:

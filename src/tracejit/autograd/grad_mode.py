@@ -6,9 +6,11 @@ import functools
 import inspect
 from collections.abc import Callable, Generator
 from types import CodeType
-from typing import Any
+from typing import Any, Self, TypeVar, cast, overload
 
 from ..modes import MODES
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Mode:
@@ -33,8 +35,11 @@ class _Mode:
         """A fresh manager of the same setting, so that decorated functions may recurse or run in threads."""
         return type(self)()
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, function: F) -> F:
         """Decorate a function or a generator function."""
+        return cast(F, self._decorated(function))
+
+    def _decorated(self, function: Callable[..., Any]) -> Callable[..., Any]:
         if inspect.isgeneratorfunction(function):
             return self._decorate_generator(function)
 
@@ -73,7 +78,13 @@ class _Mode:
 class _Bare(_Mode):
     """Modes without arguments may decorate without parentheses: ``@no_grad``."""
 
-    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
+    @overload
+    def __new__(cls, function: None = None) -> Self: ...
+
+    @overload
+    def __new__(cls, function: F) -> F: ...  # type: ignore[misc]
+
+    def __new__(cls, function: Any = None) -> Any:
         self = super().__new__(cls)
         return self if function is None else self(function)
 
@@ -85,7 +96,7 @@ def decorating_codes() -> frozenset[CodeType]:
     >>> no_grad()(lambda x: x).__code__ in decorating_codes()
     True
     """
-    parts = _Mode.__call__.__code__.co_consts
+    parts = _Mode._decorated.__code__.co_consts
     return frozenset([x for x in parts if isinstance(x, CodeType) and x.co_name == "decorated"])
 
 
@@ -147,7 +158,7 @@ class set_grad_enabled(_Mode):  # noqa: N801
     def _switch(self) -> None:
         MODES.grad = self.mode and not MODES.inference
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, function: F) -> F:
         """Decorate a function or a generator function; nothing is switched outside it."""
         MODES.grad, MODES.inference = self._previous
         return super().__call__(function)
@@ -165,6 +176,12 @@ class inference_mode(_Mode):  # noqa: N801
     >>> y.is_inference()
     True
     """
+
+    @overload
+    def __new__(cls, mode: bool = True) -> Self: ...
+
+    @overload
+    def __new__(cls, mode: F) -> F: ...  # type: ignore[misc]
 
     def __new__(cls, mode: Any = True) -> Any:
         """A manager, or the decorated function for ``@inference_mode`` without parentheses."""

@@ -37,7 +37,7 @@ class _Pad(Module):
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__()
         given = isinstance(padding, (tuple, list))
-        self.padding = tuple(padding) if given else (padding,) * (2 * self.rank)  # type: ignore[arg-type]
+        self.padding: Any = tuple(padding) if given else (padding,) * (2 * self.rank)  # type: ignore[arg-type]
         if len(self.padding) != 2 * self.rank:
             raise ValueError(
                 f"{type(self).__name__}: expected {2 * self.rank} widths, got {len(self.padding)}"

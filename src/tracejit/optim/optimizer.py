@@ -355,7 +355,7 @@ class Optimizer:
 def _begun(kind: TensorType, value: complex | Tensor, shape: Sequence[int] | None) -> Tensor:
     """The first value of a state tensor, made by operations."""
     if isinstance(value, Tensor):
-        return value.detach().contiguous().clone()  # type: ignore[no-any-return]
+        return value.detach().contiguous().clone()
     made: Tensor = full(
         shape=kind.shape if shape is None else tuple(shape), value=value, dtype=kind.dtype
     )

@@ -18,6 +18,7 @@ from .state.state import watch
 from .tree.tree import loops_besides_walks
 
 if TYPE_CHECKING:
+    from ..bound_function import Stats
     from ..tensor import Tensor
     from .arrays.arguments import ArrayUses
     from .arrays.unread import UnreadUses
@@ -56,7 +57,7 @@ class Keeping:
     name: str
     function: Callable[..., Any]
     strict: bool
-    stats: Any
+    stats: Stats
     _call: Callable[..., Any]
     _recorded: Callable[..., Any]
     _explain: Callable[[str], None]

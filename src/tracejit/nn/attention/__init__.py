@@ -178,7 +178,7 @@ class MultiheadAttention(Module):
         bias = self.in_proj_bias
         if self.in_proj_weight is None:
             biases = (None,) * 3 if bias is None else bias.chunk(3)
-            matrices = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
+            matrices: Any = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
             return [
                 F.linear(x, w, b)
                 for x, w, b in zip((query, key, value), matrices, biases, strict=True)

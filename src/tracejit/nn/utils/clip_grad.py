@@ -141,7 +141,7 @@ def clip_grad_norm_(
     norm_type: float = 2.0,
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
-) -> Any:
+) -> Tensor:
     """Scale all gradients by max_norm / (norm + 1e-6) if that is below one; returns the norm before.
 
     >>> import tracejit as tj
@@ -151,7 +151,7 @@ def clip_grad_norm_(
     (tensor(5.), tensor([0.6000, 0.8000]))
     """
     grads = _gradients(parameters)
-    total = get_total_norm(grads, norm_type, error_if_nonfinite)
+    total: Tensor = get_total_norm(grads, norm_type, error_if_nonfinite)
     _scale(grads, max_norm, total)
     return total
 

@@ -5,9 +5,10 @@ A class for each function, called like it: programs test for ``return_types.topk
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from .common import Tensor
+if TYPE_CHECKING:
+    from ...tensor import Tensor
 
 __all__ = [
     *(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
@@ -11,7 +11,7 @@ import numpy as np
 from ...cuda.driver import is_available
 from ...random import Generator
 from .collate import default_collate, default_convert, pinned_batch
-from .dataset import IterableDataset
+from .dataset import Dataset, IterableDataset
 from .sampler import BatchSampler, RandomSampler, SequentialSampler
 
 __all__ = ["DataLoader", "get_worker_info"]
@@ -59,7 +59,7 @@ class DataLoader(Generic[T]):
 
     def __init__(
         self,
-        dataset: Any,
+        dataset: Dataset[T] | Sequence[T],
         batch_size: int | None = 1,
         shuffle: bool | None = None,
         sampler: Iterable[Any] | None = None,
@@ -82,7 +82,7 @@ class DataLoader(Generic[T]):
             raise ValueError("num_workers option should be non-negative; use num_workers=0")
         if timeout < 0:
             raise ValueError("timeout option should be non-negative")
-        self.dataset = dataset
+        self.dataset: Any = dataset
         self.num_workers = num_workers
         self.pin_memory = pin_memory
         self.timeout = timeout
