@@ -69,6 +69,7 @@ LAYERS: dict[str, int] = {
             "early",
             "jit",
             "bound_function",
+            "captured_names",
             "compiled_module",
             "explain",
             "inspection",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .captured_names import names_of_tensors
 from .errors import describe_line
 from .extents import is_symbolic, text_of
 from .ir.graph import Value
@@ -108,7 +109,7 @@ def _describe(entry: Entry, number: int) -> dict[str, Any]:
         "presumed": _presumed(entry) if segments else "",
         "graphs": _graphs(programs),
         "choices": _choices(entry),
-        "captured": [f"{s.value.name}: {s.value.spec}" for s in sources],
+        "captured": _captured(entry, sources),
         "tree": _tree(entry.root, 0),
         "history": list(entry.history),
         "varying": [
@@ -120,6 +121,19 @@ def _describe(entry: Entry, number: int) -> dict[str, Any]:
         "behind": entry.behind.describe() if entry.behind is not None else "",
         "limits": list(entry.guard.limits) if entry.guard is not None else [],
     }
+
+
+def _captured(entry: Entry, sources: Sequence[Any]) -> list[str]:
+    """Tensors from outside: their names in graphs and in the program, and their types; how many numbers."""
+    known = names_of_tensors(entry.owner.function)
+    found, numbers = [], 0
+    for source in sources:
+        if source.kind == "number":
+            numbers += 1
+            continue
+        name = known.get(id(source.tensor))
+        found.append(f"{source.value.name}{f' ({name})' if name else ''}: {source.value.spec}")
+    return [*found, *([f"{numbers} number(s)"] if numbers else [])]
 
 
 def _presumed(entry: Entry) -> str:
@@ -185,14 +199,20 @@ def _tree(segment: Segment, depth: int) -> list[str]:
     if segment.guard is not None:
         where = describe_line(*segment.guard.line) if segment.guard.line else ""
         lines.append(f"{pad}guard ({segment.calls} replays)   {where}")
-        for (_, value), child in segment.children.items():
-            lines.append(f"{pad}  when {value}:")
+        for outcome, child in segment.children.items():
+            lines.append(f"{pad}  when {_outcome(outcome)}:")
             lines += _tree(child, depth + 2)
     for outcome, end in segment.raises.items():
         if outcome is not None:
-            lines.append(f"{pad}  when {outcome[1]}:")
+            lines.append(f"{pad}  when {_outcome(outcome)}:")
         lines.append(f"{pad}    {end}: runs eagerly ({end.calls} calls)")
     return lines
+
+
+def _outcome(key: Any) -> str:
+    """What a guard found, as Python writes it."""
+    kind, value = key
+    return repr(float.fromhex(value) if kind == "float" else value)
 
 
 def _loop(loop: Value) -> str:

@@ -185,7 +185,9 @@ class CompiledFunction(Keeping, Inspection, Copies):
                 self.forget(entry)
         result = self._eager(args, kwargs)
         if isinstance(end, Refused):
-            self._explain(f"compiled code refused its input ({end}), and eager execution did not")
+            self._explain(
+                "compiled code refused its input; eager code caught the error or had none"
+            )
             entry.refused()
         return result
 

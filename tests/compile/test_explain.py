@@ -81,6 +81,59 @@ def test_graphs_kernels_and_source(compiled) -> None:
     assert "def replay(" in plain.source()
 
 
+def test_programs_and_kernels_are_printed_as_text(compiled) -> None:
+    assert repr(compiled.graphs[0]) == str(compiled.graphs[0])
+    assert str(compiled.graphs).startswith("[graph branchy(x: f32[3]) {\n")
+    assert compiled.kernels[0].source.strip() in str(compiled.kernels)
+
+
+BIAS = tj.ones(3)
+
+
+def test_captured_tensors_have_the_names_of_the_program() -> None:
+    scales = {"first": tj.ones(3), "rest": [tj.ones(3)]}
+    layer = tj.nn.Linear(3, 3)
+    f = tj.compile(lambda x: layer(x) * scales["first"] + BIAS)
+    for compiled in (f, tj.compile(tj.nn.Sequential(tj.nn.Linear(3, 2)))):
+        for _ in range(2):
+            compiled(tj.ones(1, 3))
+    names = "layer.weight", "layer.bias", "scales.first", "BIAS"
+    captured = ", ".join(f.explain().signatures[0]["captured"])
+    assert all(f" ({name}): f32[3" in captured for name in names), captured
+    assert " (0.weight): f32[2, 3]" in str(compiled.explain())
+
+
+def test_outcomes_that_are_numbers_are_printed_as_such() -> None:
+    f = tj.compile(lambda x: x * x.sum().item())
+    for _ in range(2):
+        f(tj.full((2,), 0.25))
+    assert "when 0.5:" in str(f.explain())
+
+
+def test_what_is_found_out_at_the_end_names_the_function(compiled) -> None:
+    @tj.compile
+    def generates(x):
+        yield x
+
+    [*generates(tj.ones(1))]
+    line = generates.__wrapped__.__code__.co_firstlineno
+    assert f"made inside (test_explain.py:{line})" in str(generates.explain())
+
+
+def test_an_error_that_the_program_catches() -> None:
+    @tj.compile
+    def inverse(x):
+        try:
+            return tj.linalg.inv(x)
+        except RuntimeError:
+            return x * 0
+
+    for x in (tj.eye(2), tj.eye(2), tj.zeros(2, 2)):
+        found = inverse(x)
+    assert found.tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    assert "eager code caught the error or had none" in str(inverse.explain())
+
+
 def test_code_for_a_line(compiled) -> None:
     product, exponential = (
         compiled.code_for(line_of("the product")),

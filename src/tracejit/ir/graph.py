@@ -94,7 +94,7 @@ class Guard:
 Statement = Value | Guard
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Graph:
     """Inputs, statements in order of execution, outputs."""
 
@@ -130,6 +130,8 @@ class Graph:
         from .text import print_graph
 
         return print_graph(self)
+
+    __repr__ = __str__
 
     @property
     def text(self) -> str:

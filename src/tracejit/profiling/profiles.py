@@ -54,7 +54,7 @@ class CallTime:
     median: float
 
 
-@dataclass
+@dataclass(repr=False)
 class Profile:
     """What was measured; ``str()`` is a report.
 
@@ -87,6 +87,8 @@ class Profile:
         from .report import text
 
         return text(self)
+
+    __repr__ = __str__
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the events, for JSON."""

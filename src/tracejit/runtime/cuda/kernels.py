@@ -18,7 +18,7 @@ _handles: dict[tuple[int, str], int] = {}
 _lock = threading.Lock()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DeviceKernel:
     """A kernel in use on a device: its text, its identity, and for every step the handles to choose from."""
 
@@ -31,6 +31,9 @@ class DeviceKernel:
     def source(self) -> str:
         """The text of all functions."""
         return "\n\n".join(launch.source for launch in self.code.launches)
+
+    def __repr__(self) -> str:
+        return self.source.rstrip()
 
 
 @dataclass

@@ -26,7 +26,7 @@ _addresses: dict[str, int] = {}
 _lock = awaited_rlock(0)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Kernel:
     """A kernel in use: its text, its identity, and the addresses of its functions, or promises of them."""
 
@@ -44,6 +44,9 @@ class Kernel:
     def source(self) -> str:
         """The text of all functions."""
         return "\n\n".join(f.source for f in self.code.functions)
+
+    def __repr__(self) -> str:
+        return self.source.rstrip()
 
 
 @lru_cache(maxsize=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import weakref
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
@@ -145,7 +146,15 @@ def run_recorded(
     try:
         return _run(entry, recorder, guard, given, leaves)
     finally:
+        recorder.line = _home(entry.owner.function)  # what is found out from here on has no line
         recorder.foreseen_as_they_are()
+
+
+def _home(function: Any) -> tuple[str, int] | None:
+    """Where the code of a function begins, of a module that of ``forward``."""
+    found = inspect.unwrap(function, stop=lambda f: hasattr(f, "__code__"))
+    code = getattr(found, "__code__", None)
+    return None if code is None else (code.co_filename, code.co_firstlineno)
 
 
 def _run(

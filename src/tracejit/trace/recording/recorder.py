@@ -295,7 +295,7 @@ class Recorder(
         self.stop_trial(f"does what cannot be recorded: {reason}")
         MODES.before_write()  # what cannot be recorded may write to memory
         if self.failure is None:
-            line = user_line()
+            line = self.line or user_line()
             self.failure = reason + (f" ({line[0].rsplit('/', 1)[-1]}:{line[1]})" if line else "")
             self.close()
 

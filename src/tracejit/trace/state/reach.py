@@ -245,7 +245,8 @@ class Walk:
     def _wrapper(self, value: Any, name: str, depth: int) -> None:
         self._own_attributes(value, name, depth)
         for key, found in inside(value):
-            self.reach(found, f"{key} of {name}", depth + 1)
+            shown = "the owner" if key == "__self__" else key
+            self.reach(found, f"{shown} of {name}", depth + 1)
         if not reads.is_library_class(type(value)):  # a property of a kind of its own
             self._classes.enter(type(value))
 
@@ -281,10 +282,10 @@ class Walk:
             if self.add(check, "args"):
                 self.reach(value.args, check.name, depth + 1)
         if isinstance(namespace, dict) and "__wrapped__" in namespace:
-            self.reach(namespace["__wrapped__"], f"the function that {name} wraps", depth)
+            self.reach(namespace["__wrapped__"], _wrapped(name), depth)
         if reads.is_closed(cls) or cls.__module__ == "builtins":
             inner = getattr(value, "__wrapped__", None) if cls.__module__ != "builtins" else None
-            self.reach(inner, f"the function that {name} wraps", depth)
+            self.reach(inner, _wrapped(name), depth)
             if not reads.is_closed(cls) or "_own_names" in (namespace or ()):  # a compiled function
                 self._own_attributes(value, name, depth)
             return
@@ -364,3 +365,8 @@ class Walk:
             for key, member in vars(owner).items()
             if isinstance(member, MemberDescriptorType) and key in self.names
         ]
+
+
+def _wrapped(name: str) -> str:
+    """What is called the function that ``name`` wraps; what is compiled is one with what it stands for."""
+    return name if name == "the function" else f"the function that {name} wraps"
