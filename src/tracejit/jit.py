@@ -185,9 +185,7 @@ class CompiledFunction(Keeping, Inspection, Copies):
                 self.forget(entry)
         result = self._eager(args, kwargs)
         if isinstance(end, Refused):
-            self._explain(
-                "compiled code refused its input; eager code caught the error or had none"
-            )
+            self._explain("compiled code refused its input; eager code had no error, or caught it")
             entry.refused()
         return result
 

@@ -13,6 +13,7 @@ from . import digits, output, timing
 if TYPE_CHECKING:
     import click
 
+_SCREEN = 40  # lines
 _WARM_UP_SHARE = 10  # the first tenth of the steps is not steady: caches, recordings, compilations
 
 
@@ -103,6 +104,7 @@ def _run(
     settings = digits.Settings(epochs=epochs, hidden=hidden, batch=batch, seed=seed, device=device)
     if not no_plot:
         output.require("matplotlib", "matplotlib", "The demo's plot (--no-plot leaves it out)")
+        output.check_place(plot)
     data = digits.load(seed)
     warning = timing.busy()  # before training: afterwards the load is that of the demo itself
     runs = train(data, settings, progress=not as_json)
@@ -164,8 +166,10 @@ def summarise(
 
 
 def _most_telling(kernels: Any) -> str:
-    """The longest kernel's source: it shows fusion best."""
-    return max((k.source for k in kernels), key=len, default="nothing was compiled")
+    """The source of the longest kernel that fits a screen: it shows fusion best."""
+    sources = sorted((k.source.rstrip() for k in kernels), key=lambda text: text.count("\n"))
+    fitting = [text for text in sources if text.count("\n") < _SCREEN] or sources[:1]
+    return fitting[-1] if fitting else "nothing was compiled"
 
 
 def _show(report: Report) -> None:

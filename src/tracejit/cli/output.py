@@ -28,7 +28,10 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> 
 
     grid = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD)
     for number, name in enumerate(columns):
-        grid.add_column(name, justify="left" if number == 0 else "right", no_wrap=True)
+        if number == 0:  # the only one that may be long
+            grid.add_column(name, overflow="fold")
+        else:
+            grid.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         grid.add_row(*map(Text, row))
     console().print(grid)
@@ -110,6 +113,14 @@ def require(package: str, distribution: str, purpose: str) -> Any:
             f"{purpose} needs {distribution}, which is not installed.\n"
             f'Install it with:  pip install {distribution}   (or: pip install "tracejit[demo]")'
         ) from None
+
+
+def check_place(path: Path | None) -> None:
+    """End with the reason where a file cannot be written there: before the work that it is for, not after."""
+    import click
+
+    if path is not None and not (path.exists() or path.resolve().parent.is_dir()):
+        raise click.ClickException(f"cannot write {path}: there is no folder {path.parent}")
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import runpy
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ..errors import is_internal
 from . import output
 
 if TYPE_CHECKING:
@@ -55,12 +57,17 @@ def _run(
 
     if roofline_path is not None:
         output.require("matplotlib", "matplotlib", "profile --roofline")
-    code: object = 0
+    for path in (trace_path, roofline_path, json_path):
+        output.check_place(path)
+    code: Any = 0
     with profile() as found, _as_main(script, arguments):
         try:
             runpy.run_path(str(script), run_name="__main__")
         except SystemExit as end:
             code = end.code
+        except Exception as error:  # noqa: BLE001  (the script's, shown as Python shows it)
+            click.echo(_shown(error, script), err=True, nl=False)
+            raise click.exceptions.Exit(1) from None
     click.echo()
     click.echo(str(found) if found.kernels else f"{script.name} ran no compiled kernel")
     try:
@@ -74,6 +81,16 @@ def _run(
         output.write_json(json_path, found.to_dict())
     if code not in (None, 0):
         raise click.ClickException(f"{script.name} ended with exit code {code}")
+
+
+def _shown(error: Exception, script: Path) -> str:
+    """The traceback from the script on, without the frames of this package."""
+    told = traceback.TracebackException.from_exception(error)
+    frames = list(told.stack)
+    begin = next((i for i, f in enumerate(frames) if f.filename == str(script)), 0)
+    kept = [f for f in frames[begin:] if not is_internal(f.filename)]
+    told.stack = traceback.StackSummary.from_list(kept)
+    return "".join(told.format())
 
 
 @contextmanager
