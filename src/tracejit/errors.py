@@ -137,6 +137,10 @@ class AutogradError(TracejitError, RuntimeError):
     """A gradient that cannot be computed as asked."""
 
 
+class ConversionError(TracejitError, RuntimeError):
+    """A value that cannot become what it was asked for: the number of a tensor of several, a tensor of an object."""
+
+
 class CaptureError(TracejitError, RuntimeError):
     """With ``compile(strict=True)``: the function could not be captured or compiled."""
 

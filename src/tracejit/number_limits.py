@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from .dtypes import DType, as_dtype, get_default_dtype
-from .errors import AutogradError
+from .errors import ConversionError
 
 __all__ = ["finfo", "iinfo"]
 
@@ -120,7 +120,7 @@ def check_held(values: Iterable[Any], dtype: DType) -> None:
     for value in values:
         if not holds(dtype, value):
             if isinstance(value, float) or -(2**63) <= value < 2**63:
-                raise AutogradError(
+                raise ConversionError(
                     f"value cannot be converted to type {dtype.name} without overflow: {value}"
                 )
-            raise AutogradError(f"Overflow when unpacking long long: {value}")
+            raise ConversionError(f"Overflow when unpacking long long: {value}")

@@ -8,6 +8,7 @@ share storage (views) are stored separately and come back independent.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -179,16 +180,26 @@ def _damaged(path: Any, why: str) -> ValueError:
     )
 
 
+#: Why files of PyTorch, archives and others with pickles in them, are not read.
+_FOREIGN = (
+    "it is a pickle, as torch.save writes, and such files can run any code. Where you trust it, write its tensors "
+    "anew with PyTorch: safetensors.torch.save_file(torch.load(old), new)."
+)
+
+
 def _verified_header(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
     """The file's table of tensors and its metadata, once the library found sizes and offsets consistent."""
     from safetensors import SafetensorError, safe_open
 
     if not path.is_file():
-        raise FileNotFoundError(f"there is no file {os.fspath(path)}")
+        raise FileNotFoundError(errno.ENOENT, "there is no file", os.fspath(path))
     try:
         with safe_open(os.fspath(path), framework="np") as opened:
             metadata = opened.metadata() or {}
     except SafetensorError as error:
+        with path.open("rb") as file:
+            if file.read(4).startswith((b"PK\3\4", b"\x80")):
+                raise ValueError(f"{os.fspath(path)} cannot be loaded: {_FOREIGN}") from None
         raise _damaged(path, f"it is not a valid safetensors file ({error})") from error
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")

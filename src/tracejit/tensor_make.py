@@ -13,7 +13,7 @@ from . import dtypes, ops
 from .cuda.arrays import device_index, is_on_device
 from .device import device, index_of
 from .dtypes import DType
-from .errors import ArgumentError, ArgumentValueError, AutogradError, user_line
+from .errors import ArgumentError, ArgumentValueError, AutogradError, ConversionError, user_line
 from .extents import is_symbolic
 from .interop import from_cuda_array, from_dlpack, from_numpy
 from .modes import MODES
@@ -317,7 +317,7 @@ def _infer(data: Any) -> DType | None:
         return dtypes.int64
     if hasattr(data, "__float__"):
         return dtypes.get_default_dtype()
-    raise AutogradError(f"Could not infer dtype of {type(data).__name__}")
+    raise ConversionError(f"Could not infer dtype of {type(data).__name__}")
 
 
 def _written_down(flat: list[Any], dtype: DType) -> bool:

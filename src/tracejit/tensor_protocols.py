@@ -12,7 +12,7 @@ from . import ops
 from .copied_tensor import clone_in_order, copy_gradient, deep_array, of_class
 from .cuda.arrays import fetched, is_on_device, placed, told
 from .device import CPU, device, device_at
-from .errors import ArgumentError, ArgumentValueError, AutogradError
+from .errors import ArgumentError, ArgumentValueError, AutogradError, ConversionError
 from .lengths import compared_length
 from .meta import META
 from .mirrored import Mirrored
@@ -58,7 +58,7 @@ class ProtocolMethods(TensorCore):
         """
         array = self._data("Tensor.item() cannot be called on meta tensors")
         if array.size != 1:
-            raise AutogradError(
+            raise ConversionError(
                 f"a Tensor with {array.size} elements cannot be converted to Scalar"
             )
         try:
@@ -93,7 +93,7 @@ class ProtocolMethods(TensorCore):
         array = self._data("Tensor.item() cannot be called on meta tensors")
         if array.size != 1:
             count = "no values" if array.size == 0 else "more than one value"
-            raise AutogradError(
+            raise ConversionError(
                 f"Boolean value of Tensor with {count} is ambiguous",
                 "" if array.size == 0 else "Use .any() or .all().",
             )
@@ -116,7 +116,7 @@ class ProtocolMethods(TensorCore):
             raise ArgumentValueError("only one element tensors can be converted to Python scalars")
         value: Any = self.item()
         if real and isinstance(value, complex):
-            raise AutogradError("value cannot be converted to a real number without loss")
+            raise ConversionError("value cannot be converted to a real number without loss")
         return value
 
     def __complex__(self) -> complex:
@@ -148,7 +148,7 @@ class ProtocolMethods(TensorCore):
 
     def __contains__(self, element: Any) -> bool:
         if not isinstance(element, (TensorCore, bool, int, float, np.number, np.bool_)):
-            raise AutogradError(
+            raise ConversionError(
                 f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
             )
         return bool(FUNCTIONS["any"](FUNCTIONS["eq"](self, element)))

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import io
 import math
 import os
+import pickle
 import stat
+import zipfile
 from collections import Counter, OrderedDict, defaultdict, deque
 from pathlib import Path
 from types import SimpleNamespace
@@ -148,8 +152,20 @@ def test_damage_is_an_error(file):
         file.write_bytes(data)
         with pytest.raises(ValueError, match=r"x.safetensors cannot be loaded"):
             load(file)
-    with pytest.raises(FileNotFoundError, match="there is no file"):
+    with pytest.raises(FileNotFoundError, match="there is no file") as missing:
         load(file.parent / "nothing")
+    assert missing.value.errno == errno.ENOENT
+    assert missing.value.filename == str(file.parent / "nothing")
+
+
+def test_files_of_pytorch_are_told_from_damaged_ones(file):
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as parts:
+        parts.writestr("model/data.pkl", pickle.dumps({"a": 1}))
+    for data in (archive.getvalue(), pickle.dumps({"a": 1})):
+        file.write_bytes(data)
+        with pytest.raises(ValueError, match=r"x.safetensors cannot be loaded: it is a pickle, as"):
+            load(file)
 
 
 def test_unknown_element_types_and_devices(file):

@@ -11,6 +11,7 @@ from typing import Any
 from ..ops import functions as _functions  # noqa: F401  (publishes them)
 from ..ops.keywords import publish
 from ..ops.table import FUNCTIONS
+from ..ops.tensors_only import refusing
 from . import grad as grad
 
 #: Functions that need layers: they are imported when they are asked for.
@@ -99,3 +100,6 @@ _WRITING = (
     *("softplus", "softshrink"),
 )
 publish(globals(), _WRITING)
+globals().update(
+    {name: refusing(FUNCTIONS[name]) for name in ("embedding", "fold", "one_hot", "unfold")}
+)

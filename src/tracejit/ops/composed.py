@@ -10,6 +10,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from .tensors_only import refuse_others
+
 __all__ = ["COMPOSED", "LONG", "composed", "is_large", "run_composed", "set_composed"]
 
 #: Runs a function with positional and other arguments.
@@ -57,7 +59,11 @@ def composed(target: Callable[..., Any], long: bool = False) -> Callable[..., An
 
     @wraps(target)
     def call(*args: Any, **kwargs: Any) -> Any:
-        return _run(target, args, kwargs) if long or is_large(args) else target(*args, **kwargs)
+        try:
+            return _run(target, args, kwargs) if long or is_large(args) else target(*args, **kwargs)
+        except AttributeError:
+            refuse_others(target, args, kwargs)
+            raise
 
     return call
 

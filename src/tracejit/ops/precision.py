@@ -14,6 +14,7 @@ from ..dtypes import DType, bfloat16, float16, float32
 from ..modes import MODES
 from .elementwise import cast
 from .mixin import OperatorMixin
+from .tensors_only import refuse_others
 
 __all__ = ["full_precision", "given_precision", "lower_precision", "widened"]
 
@@ -26,7 +27,11 @@ def _converting(target: Function, convert: Callable[[Any, DType], Any]) -> Funct
     def inside(*args: Any, **kwargs: Any) -> Any:
         before = MODES.autocast
         if before is None:
-            return target(*args, **kwargs)
+            try:
+                return target(*args, **kwargs)
+            except AttributeError:
+                refuse_others(target, args, kwargs)
+                raise
         args = tuple(convert(x, before) for x in args)
         kwargs = {name: convert(x, before) for name, x in kwargs.items()}
         MODES.autocast = None

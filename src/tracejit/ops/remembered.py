@@ -10,6 +10,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from .tensors_only import refuse_others
+
 __all__ = ["STEADY", "remembered", "set_memory"]
 
 #: Runs a function with positional and other arguments.
@@ -37,7 +39,11 @@ def remembered(target: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(target)
     def call(*args: Any, **kwargs: Any) -> Any:
-        return _run(target, args, kwargs)
+        try:
+            return _run(target, args, kwargs)
+        except AttributeError:
+            refuse_others(target, args, kwargs)
+            raise
 
     return call
 

@@ -14,6 +14,8 @@ from ..errors import ArgumentError
 from .op import Op
 
 _NUMBERS = (int, float, complex)
+#: What annotations name that is told here.
+_KNOWN = frozenset(("Tensor", "Number", "float", "int", "None"))
 
 #: No number in place of either tensor.
 _BOTH = frozenset(
@@ -83,11 +85,44 @@ def refuse_others(
         return
     for position, (name, parameter) in enumerate(parameters.items(), 1):
         value = given.get(name, parameter.default)
-        if parameter.annotation == "Tensor" and not hasattr(value, "spec"):
+        if not hasattr(value, "spec") and not _fits(value, parameter.annotation):
             raise ArgumentError(
                 f"{target.__name__}(): argument '{name}' (position {position}) must be Tensor, "
-                f"not {type(value).__name__}"
+                f"not {_kind(value)}"
             ) from None
+
+
+def _kind(value: Any) -> str:
+    """The class of a value as Python's own messages name it: those of NumPy with their module."""
+    kind = type(value)
+    return f"numpy.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__
+
+
+def refusing(target: Callable[..., Any]) -> Callable[..., Any]:
+    """``target``, which says of what is no tensor that it is none.
+
+    >>> refusing(len)([1, 2])
+    2
+    """
+
+    @wraps(target)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return target(*args, **kwargs)
+        except AttributeError:
+            refuse_others(target, args, kwargs)
+            raise
+
+    return call
+
+
+def _fits(value: Any, annotation: Any) -> bool:
+    """May something that is no tensor stand where this is said to stand?"""
+    kinds = annotation.split(" | ") if isinstance(annotation, str) else ()
+    if "Tensor" not in kinds or not {*kinds} <= _KNOWN:
+        return True
+    number = isinstance(value, _NUMBERS) and not {"Number", "float", "int"}.isdisjoint(kinds)
+    return number or (value is None and "None" in kinds)
 
 
 class StrictOp:

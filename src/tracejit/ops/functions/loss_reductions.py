@@ -10,6 +10,7 @@ from typing import Any
 from ...errors import ArgumentValueError, warn
 from .. import reduction as r
 from ..precision import full_precision
+from ..tensors_only import refuse_others
 from .common import Tensor
 from .reductions import mean as mean_of
 
@@ -54,7 +55,11 @@ def flags_seen(target: Callable[..., Any]) -> Callable[..., Any]:
         if len(args) > first or "size_average" in kwargs or "reduce" in kwargs:
             given = dict(zip(names, args, strict=False)) | kwargs
             old_reduction(given.get("size_average"), given.get("reduce"), "mean")
-        return target(*args, **kwargs)
+        try:
+            return target(*args, **kwargs)
+        except AttributeError:
+            refuse_others(target, args, kwargs)
+            raise
 
     return full_precision(call)
 

@@ -1,0 +1,58 @@
+"""What is given in place of a tensor, and tensors that cannot be what is asked of them: the errors of PyTorch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tracejit as tj
+import tracejit.nn.functional as F
+from tracejit.errors import AutogradError, ConversionError
+
+X, LABELS, ARRAY = tj.ones(2, 3), tj.tensor([0, 1]), np.ones((2, 3), np.float32)
+LINEAR, EMBEDDING = tj.nn.Linear(3, 2), tj.nn.Embedding(3, 2)
+CALLS = {
+    "a layer": (lambda x: LINEAR(x), "input"),
+    "an embedding": (lambda x: EMBEDDING(x), "input"),
+    "weights": (lambda x: F.linear(X, x), "weight"),
+    "scores": (lambda x: F.cross_entropy(x, LABELS), "input"),
+    "targets": (lambda x: F.mse_loss(X, x), "target"),
+    "an activation": (lambda x: F.hardtanh(x), "input"),
+    "a norm": (lambda x: F.group_norm(x, 1), "input"),
+}
+
+
+@pytest.mark.parametrize("given", [ARRAY, "text", (1.0,)], ids=["array", "text", "tuple"])
+@pytest.mark.parametrize("name", CALLS)
+def test_what_is_no_tensor_is_called_by_its_class(name: str, given: object):
+    call, argument = CALLS[name]
+    kind = "numpy.ndarray" if given is ARRAY else type(given).__name__
+    for function in (call, tj.compile(call)):
+        with pytest.raises(TypeError, match=rf"argument '{argument}' .*must be Tensor, not {kind}"):
+            function(given)
+
+
+def test_other_attribute_errors_stay_what_they_are():
+    class Odd(tj.nn.Module):
+        def forward(self, x):
+            return F.linear(x, self.wieght)
+
+    with pytest.raises(AttributeError, match="wieght"):
+        Odd()(X)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        lambda: bool(X > 0),
+        lambda: X.item(),
+        lambda: "a" in X,
+        lambda: tj.tensor([None]),
+    ],
+    ids=["truth", "number", "text inside", "nothing"],
+)
+def test_what_cannot_be_converted_is_no_matter_of_gradients(asked):
+    with pytest.raises(RuntimeError) as raised:
+        asked()
+    assert isinstance(raised.value, ConversionError)
+    assert not isinstance(raised.value, AutogradError)
