@@ -41,6 +41,15 @@ def test_other_attribute_errors_stay_what_they_are():
         Odd()(X)
 
 
+@pytest.mark.parametrize("kind", ["int8", "int16", "int32", "bool", "float32"])
+@pytest.mark.parametrize("loss", [F.cross_entropy, F.nll_loss])
+def test_classes_are_long_or_byte(loss, kind: str):
+    for function in (loss, tj.compile(loss)):
+        with pytest.raises(RuntimeError, match="expected target dtype to be Long or Byte, but got"):
+            function(X, LABELS.to(getattr(tj, kind)))
+    assert loss(X, LABELS.to(tj.uint8)) == loss(X, LABELS)
+
+
 @pytest.mark.parametrize(
     "asked",
     [

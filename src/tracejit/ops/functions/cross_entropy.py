@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from ...dtypes import int64, uint8
 from ...errors import ArgumentValueError, DtypeError, ShapeError
 from .. import comparison as c
 from .. import elementwise as e
@@ -28,10 +29,8 @@ def _check_target(input: Tensor, target: Tensor) -> int:
     d = _class_dim(input)
     shape = shape_of(input)
     expected = (*shape[:d], *shape[d + 1 :])
-    if target.dtype.category != "int":
-        raise RuntimeError(
-            f"expected scalar type Long but found {target.dtype.title} (nll_loss: target)"
-        )
+    if target.dtype not in (int64, uint8):
+        raise DtypeError(f"expected target dtype to be Long or Byte, but got {target.dtype.title}")
     if input.ndim and shape_of(target) != expected:
         if d and shape[0] != (shape_of(target) or (0,))[0]:
             raise ArgumentValueError(
