@@ -42,6 +42,10 @@ CALLS = [
     "t.log1p(x)",
     "t.trunc(x) + t.floor(x) + t.ceil(x) + t.round(x)",
     "t.sign(x) + t.signbit(x)",
+    "t.special.i1(x.clamp(-30.0, 30.0))",
+    "t.special.i1e(x.clamp(-30.0, 30.0))",
+    "t.polygamma(2, x.detach().abs() + 0.5)",
+    "t.polygamma(3, x.detach().abs() + 0.5)",
 ]
 
 
@@ -173,3 +177,55 @@ def test_slopes_far_below_zero_are_not_rounded(name: str, compiled: bool) -> Non
         return found
 
     assert slope(tj) == pytest.approx(slope(torch), rel=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-9, 3e-5, 1.0, 1e25, 0.0])
+@pytest.mark.parametrize("call", ["f.cosine_similarity(x, y)", "f.cosine_embedding_loss(x, y, c)"])
+@pytest.mark.parametrize("kind", ["float64", "float32"])
+def test_cosines_of_short_and_long_vectors(call: str, kind: str, scale: float) -> None:
+    rows = np.array([[1.0, 2.0, -3.0], [4.0, 5.0, 0.5]])
+
+    def found(t: Any, wrap: Any) -> list[Any]:
+        run = wrap(lambda x, y, c: eval(call, {"f": t.nn.functional, "x": x, "y": y, "c": c}).sum())
+        x, y = (
+            t.tensor(v, dtype=getattr(t, kind), requires_grad=True)
+            for v in (rows * scale, rows[::-1] + 0.5)
+        )
+        value = [run(x, y, t.tensor([1, -1])) for _ in range(3)][-1]
+        return [value.item(), *(g.tolist() for g in t.autograd.grad(value, (x, y)))]
+
+    expected = found(torch, lambda f: f)
+    for wrap in (lambda f: f, tj.compile):
+        for ours, theirs in zip(found(tj, wrap), expected, strict=True):
+            exact = 1e-4 if kind == "float32" else 1e-9
+            np.testing.assert_allclose(ours, theirs, rtol=exact, atol=exact * 1e-3 / max(scale, 1))
+
+
+def test_cosines_of_halves_are_those_of_numbers_that_overflow() -> None:
+    sides = []
+    for t in (torch, tj):
+        x = t.tensor([[9.0, 8.0, 9.0, 9.0]], dtype=t.float16).expand(3, 4)
+        y = t.tensor([1, -1, 1])
+        losses = t.nn.functional.cosine_embedding_loss(x, x, y, reduction="none")
+        vectors = t.nn.functional.cosine_similarity(x * 1000, x * 1000)
+        sides.append(losses.tolist() + vectors.tolist())
+    assert sides[1] == pytest.approx(sides[0], rel=2e-3)
+
+
+def test_powers_of_two_of_infinite_complex_numbers() -> None:
+    ends = [np.inf, -np.inf, np.nan, 0.0, 1.0]
+    sides = []
+    for t in (torch, tj):
+        x = t.tensor([complex(a, b) for a in ends for b in ends])
+        sides.append(t.view_as_real(t.exp2(x)).numpy())
+    np.testing.assert_allclose(sides[1], sides[0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32"])
+def test_zeta_of_infinity(kind: str) -> None:
+    sides = []
+    for t in (torch, tj):
+        x, q = t.tensor([[2.0, 5.0, 1.0, np.inf], [np.inf, np.inf, np.inf, 2.0]]).unbind(0)
+        kinds = getattr(t, kind)
+        sides.append(t.special.zeta(x.to(kinds), q.to(kinds)).numpy())
+    np.testing.assert_array_equal(*sides)

@@ -41,6 +41,9 @@ REFUSED = {
     "a real transform as complex numbers": "t.fft.irfft(x, out=t.empty(6, dtype=t.complex64))",
     "joined as whole numbers": "t.cat([x, x], out=t.empty(8, dtype=t.int32))",
     "stacked as whole numbers": "t.stack([x, x], out=t.empty(2, 4, dtype=t.int32))",
+    "a difference of order 0 of another dtype": "t.diff(x, n=0, out=t.empty(4, dtype=t.float64))",
+    "weighted by a tensor, of another dtype": "t.lerp(x, x, x, out=t.empty(4, dtype=t.float64))",
+    "a linear map of another dtype": "t.nn.functional.linear(x[None], x[None], out=t.empty(0).double())",
     "a smallest into what is searched": "t.kthvalue(x, 2, out=(x, t.empty((), dtype=t.long)))",
 }
 TAKEN = [
@@ -55,6 +58,13 @@ TAKEN = [
     "t.any(x.to(t.uint8), 0, out=t.empty((), dtype=t.bool))",
     "t.bernoulli(t.ones(4), out=t.empty(4, dtype=t.int32))",
     "t.exp(x[:0], out=t.empty(1).expand(2, 0))",
+    "t.abs(t.complex(x, -x), out=t.empty(4, dtype=t.float64))",
+    "t.diff(x, out=t.empty(3, dtype=t.float64))",
+    "t.diff(x, 1, prepend=x[:1], out=t.empty(4, dtype=t.float16))",
+    "t.diff(x > 1, dim=0, out=t.empty(3, dtype=t.int64))",
+    "t.lerp(x, x * 2, 0.3, out=t.empty(4, dtype=t.float64))",
+    "t.inner(x, x[0], out=t.empty(4, dtype=t.float64))",
+    "t.nn.functional.linear(x.view(2, 2), x.view(2, 2), x[:2], out=t.empty(2, 2)).flatten()",
 ]
 
 

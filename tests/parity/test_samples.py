@@ -173,3 +173,29 @@ def test_linear_cross_entropy_layer(compiled: bool, out_features: tuple[int, ...
         sides.append((loss, *grads))
     for theirs, ours in zip(*sides, strict=True):
         close(ours, theirs)
+
+
+WAYS: list[dict[str, Any]] = [
+    {"batch_chunk_size": 2},
+    {"acc_policy": "accurate", "chunking_method": "aspect_ratio:3"},
+    {"acc_policy": "exact"},
+    {"batch_chunk_size": 0},
+    {"chunking_method": "aspect_ratio:0"},
+    {"chunking_method": "rows:2"},
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_linear_cross_entropy_options(way: dict[str, Any]) -> None:
+    sides: list[Any] = []
+    for of in (torch, tj):
+        try:
+            options = of.nn.LinearCrossEntropyOptions(**way)
+        except ValueError as error:
+            sides.append(str(error))
+            continue
+        x, w = (of.tensor(np.sin(np.arange(12.0) + k).reshape(-1, 4)) for k in range(2))
+        x.requires_grad_()
+        loss = of.nn.functional.linear_cross_entropy(x, w, of.tensor([0, 2, 1]), options=options)
+        sides.append([repr(options), loss.item(), *of.autograd.grad(loss, x)[0].flatten().tolist()])
+    assert sides[1] == pytest.approx(sides[0]) if way in WAYS[:2] else sides[1] == sides[0]

@@ -94,6 +94,11 @@ def _clone(x: Any) -> Any:
     return A.clone(x)
 
 
+@_op("leaning")
+def _leaning(x: Any) -> Any:
+    return A.clone(x)
+
+
 @_op("reshape")
 def _reshape(x: Any, *, shape: Any) -> Any:
     return reshape(x, list(shape))

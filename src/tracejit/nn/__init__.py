@@ -69,6 +69,7 @@ from .lazy import (
     LazyLinear,
 )
 from .linear import Bilinear, Embedding, Flatten, Identity, Linear, Unflatten
+from .linear_cross_entropy_options import LinearCrossEntropyOptions
 from .loss import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -252,6 +253,7 @@ __all__ = [
     "LeakyReLU",
     "Linear",
     "LinearCrossEntropyLoss",
+    "LinearCrossEntropyOptions",
     "LocalResponseNorm",
     "LogSigmoid",
     "LogSoftmax",

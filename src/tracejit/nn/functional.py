@@ -96,8 +96,8 @@ SHARED = (
 )
 #: Those here that take ``out=``.
 _WRITING = (
-    *("avg_pool2d", "avg_pool3d", "gelu", "hardshrink", "logsigmoid", "normalize"),
-    *("softplus", "softshrink"),
+    *("avg_pool2d", "avg_pool3d", "gelu", "hardshrink", "linear", "logsigmoid"),
+    *("normalize", "softplus", "softshrink"),
 )
 publish(globals(), _WRITING)
 globals().update(

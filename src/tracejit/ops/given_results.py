@@ -6,7 +6,7 @@ look whether what they write to is what they read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .. import dtypes
@@ -29,18 +29,26 @@ _RANGES = _names("arange linspace logspace range")
 _TOLD = _names("cumprod cumsum mean nanmean nansum prod sum")
 #: Functions whose ``out`` has the dtype of the result; others convert.
 _EXACT = _names(
-    "abs addbmm addmm addmv alias_copy amax amin aminmax argmax argmin as_strided_copy avg_pool2d avg_pool3d baddbmm",
-    "bitwise_not bmm bucketize ceil cholesky_ex complex conj_physical cross cummax cummin cumprod cumsum det diag",
-    "diagonal_copy diff dot eigh eigvalsh expand_copy float_power floor frac frexp gather gelu hardshrink hash_tensor",
-    "heaviside histc histogram index_add index_copy index_reduce index_select inner inv_ex inverse isin isneginf",
-    "isposinf kthvalue ldl_factor ldl_factor_ex ldl_solve lerp log_softmax logcumsumexp logsigmoid lu lu_factor",
-    "lu_factor_ex lu_solve lu_unpack masked_select matmul matrix_norm matrix_power median mm mode msort multi_dot",
-    "multinomial mv nan_to_num nanquantile narrow_copy neg nonzero nonzero_static norm ormqr orthogonal_factors",
-    "permute_copy qr quantile renorm round scatter scatter_add scatter_reduce searchsorted sgn sign signbit",
-    "slice_scatter slogdet softmax softplus softshrink solve solve_ex solve_triangular sort split_with_sizes_copy",
-    "squeeze_copy svd svdvals t_copy take take_along_dim tensordot topk transpose_copy triangular_solve tril triu",
-    "trunc unbind_copy unfold_copy unsqueeze_copy vdot vecdot vector_norm view_copy where",
+    "abs addbmm addmm addmv alias_copy amax amin aminmax argmax argmin as_strided_copy avg_pool2d avg_pool3d",
+    "baddbmm bitwise_not bmm bucketize ceil cholesky_ex complex conj_physical cross cummax cummin cumprod cumsum",
+    "det diag diagonal_copy diff dot eigh eigvalsh expand_copy float_power floor frac frexp gather gelu hardshrink",
+    "hash_tensor heaviside histc histogram index_add index_copy index_reduce index_select inner inv_ex inverse isin",
+    "isneginf isposinf kthvalue ldl_factor ldl_factor_ex ldl_solve lerp linear log_softmax logcumsumexp logsigmoid",
+    "lu lu_factor lu_factor_ex lu_solve lu_unpack masked_select matmul matrix_norm matrix_power median mm mode",
+    "msort multi_dot multinomial mv nan_to_num nanquantile narrow_copy neg nonzero nonzero_static norm ormqr",
+    "orthogonal_factors permute_copy qr quantile renorm round scatter scatter_add scatter_reduce searchsorted sgn",
+    "sign signbit slice_scatter slogdet softmax softplus softshrink solve solve_ex solve_triangular sort",
+    "split_with_sizes_copy squeeze_copy svd svdvals t_copy take take_along_dim tensordot topk transpose_copy",
+    "triangular_solve tril triu trunc unbind_copy unfold_copy unsqueeze_copy vdot vecdot vector_norm view_copy",
+    "where",
 )
+#: What ``out`` has the dtype of the result for, of functions that otherwise convert.
+_EXACT_FOR: dict[str, Callable[[Any, list[Any]], bool]] = {
+    "abs": lambda result, read: not read[0].dtype.is_complex,
+    "diff": lambda result, read: [x.shape for x in read] == [result.shape],  # of order 0
+    "inner": lambda result, read: all(x.ndim for x in read),
+    "lerp": lambda result, read: len(read) == 3,
+}
 #: Functions whose ``out`` is of logical values, or bytes where these are what was asked.
 _LOGICAL = _names("all any")
 #: Functions whose ``out`` has no imaginary parts.
@@ -135,7 +143,7 @@ def put(name: str, out: Any, result: Any, operands: Iterable[Any] = ()) -> Any:
     """
     if not isinstance(result, (tuple, list)):
         _refuse_wider(name, out, result, operands)
-        return _put(name, out, result, name in _EXACT)
+        return _put(name, out, result, _is_exact(name, result, operands))
     if not isinstance(out, (tuple, list)) or len(out) != len(result):
         count = len(out) if isinstance(out, (tuple, list)) else 1
         raise ArgumentError(
@@ -144,6 +152,12 @@ def put(name: str, out: Any, result: Any, operands: Iterable[Any] = ()) -> Any:
     exact = name in _EXACT or name in ("max", "min")
     written = [_put(name, one, value, exact) for one, value in zip(out, result, strict=True)]
     return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
+
+
+def _is_exact(name: str, result: Any, operands: Iterable[Any]) -> bool:
+    """Does ``out`` have the dtype of the ``result`` that the function ``name`` has for ``operands``?"""
+    asked = _EXACT_FOR.get(name)
+    return name in _EXACT and (asked is None or asked(result, list(_tensors(operands))))
 
 
 def _refuse_wider(name: str, out: Any, result: Any, operands: Iterable[Any]) -> None:

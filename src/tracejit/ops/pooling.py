@@ -172,14 +172,17 @@ def _pick_type(
 @indexing(
     _pick_type,
     grad={
-        "x": lambda g, x_type, number, kernel, stride, padding, dilation: put_windows(
-            g,
-            number,
-            size=x_type.shape[len(x_type.shape) - len(kernel) :],
-            kernel=kernel,
-            stride=stride,
-            padding=padding,
-            dilation=dilation,
+        "x": lambda g, x, x_type, number, kernel, stride, padding, dilation: bent(
+            put_windows(
+                g,
+                number,
+                size=x_type.shape[len(x_type.shape) - len(kernel) :],
+                kernel=kernel,
+                stride=stride,
+                padding=padding,
+                dilation=dilation,
+            ),
+            x,
         )
     },
     samples=(

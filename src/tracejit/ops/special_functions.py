@@ -9,10 +9,12 @@ They have no scalar expression: in compiled code each is a call of its body.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ..number_limits import finfo
 from . import promotion as p
 from .comparison import eq
 from .elementwise import POSITIVE, sign, where, zeros_like
@@ -35,10 +37,15 @@ def _by_scipy(name: str, *operands: Array) -> Array:
     return function(*map(wide, operands))
 
 
-def _first_order(g: Any, x: Any, out: Any, even: Any) -> Any:
-    """``even(x) - out / x``, one half at zero: the slope of the modified Bessel function of order one."""
-    zero = x == 0
-    return g * where(zero, 0.5, even - out / where(zero, 1.0, x))
+def _first_order(g: Any, x: Any, out: Any, even: Callable[[Any], Any]) -> Any:
+    """``even(x) - out / x``, the slope of the modified Bessel function of order one; one half next to zero.
+
+    There a quotient, or its slope, is of numbers that were rounded to few bits, or none.
+    """
+    least = finfo(x.dtype).eps
+    apart = abs(x) > least
+    x = where(apart, x, least)
+    return g * where(apart, even(x) - out / x, 0.5)
 
 
 @elementwise(None, promotion=p.to_float, grad=lambda g, x: g * i1(x), domain=WIDE)
@@ -56,7 +63,7 @@ def i0e(x: Array) -> Array:
 
 
 @elementwise(
-    None, promotion=p.to_float, grad=lambda g, x, out: _first_order(g, x, out, i0(x)), domain=WIDE
+    None, promotion=p.to_float, grad=lambda g, x, out: _first_order(g, x, out, i0), domain=WIDE
 )
 def i1(x: Array) -> Array:
     """The modified Bessel function of the first kind of order 1."""
@@ -66,7 +73,7 @@ def i1(x: Array) -> Array:
 @elementwise(
     None,
     promotion=p.to_float,
-    grad=lambda g, x, out: _first_order(g, x, out, i0e(x) - sign(x) * out),
+    grad=lambda g, x, out: _first_order(g, x, out, lambda x: i0e(x) - sign(x) * out),
     domain=WIDE,
 )
 def i1e(x: Array) -> Array:
@@ -176,7 +183,8 @@ def log_ndtr(x: Array) -> Array:
 )
 def zeta(x: Array, y: Array) -> Array:
     """The Hurwitz zeta function: the sum of ``(k + y)**-x`` for k from 0 on."""
-    return _by_scipy("zeta", x, y)
+    found = _by_scipy("zeta", x, y)
+    return xp(x).where((y == math.inf) & (x > 1.0), math.nan, found)
 
 
 def _gamma_density(g: Any, a: Any, x: Any) -> Any:

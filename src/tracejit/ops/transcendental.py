@@ -34,9 +34,11 @@ def exp(x: Array) -> Array:
 )
 def exp2(x: Array) -> Array:
     """2 to the power x."""
+    n = xp(x)
     if x.dtype.kind != "c":
-        return xp(x).exp2(x)
-    return xp(x).exp(x * x.real.dtype.type(math.log(2)))
+        return n.exp2(x)
+    parts = n.stack((x.real, x.imag), -1) * x.real.dtype.type(math.log(2))
+    return n.exp(parts.view(x.dtype)[..., 0])
 
 
 @elementwise(
@@ -241,7 +243,8 @@ def trigamma(x: Array) -> Array:
 )
 def polygamma(x: Array, *, order: int = 1) -> Array:
     """The derivative of order ``order`` of digamma at x."""
-    return special("polygamma", x)(xp(x).asarray(order), x.astype(np.float64))
+    found = special("polygamma", x)(xp(x).asarray(order), x.astype(np.float64))
+    return found if order < 2 else xp(x).where(x == math.inf, math.nan, found)
 
 
 # --- trigonometry -------------------------------------------------------------------------------

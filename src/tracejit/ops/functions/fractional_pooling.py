@@ -11,6 +11,7 @@ from .. import elementwise as e
 from .. import indexing as ix
 from .. import movement as m
 from .. import source as s
+from ..leaning import leaned
 from ..shapes import numel
 from ..table import function
 from .common import Tensor, as_type, require_float, shape_of
@@ -81,7 +82,7 @@ def _pooled(
     count, within = numel(sizes), numel(kernel)
     places = m.reshape(places, shape=(*lead, count * within))
     flat = m.reshape(x, shape=(*lead, numel(own)))
-    windows = m.reshape(ix.gather(flat, places, dim=2), shape=(*lead, count, within))
+    windows = m.reshape(leaned(ix.gather(flat, places, dim=2)), shape=(*lead, count, within))
     best = argmax(e.detach_copy(windows), -1, keepdim=True)
     values = m.reshape(ix.gather(windows, best, dim=3), shape=(*lead, *sizes))
     found = ix.gather(m.reshape(places, shape=(*lead, count, within)), best, dim=3)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ...dtypes import get_default_dtype, promote_types
+from ...dtypes import promote_types
 from ...errors import ArgumentValueError, DtypeError, ShapeError, warn
 from .. import comparison as c
 from .. import elementwise as e
@@ -24,7 +24,6 @@ from .common import (
     as_type,
     dim_of,
     is_tensor,
-    promoted,
     refuse,
     require_float,
     shape_of,
@@ -33,6 +32,9 @@ from .loss_reductions import check_reduction, flags_seen, old_reduction, reduced
 from .mathematics import xlogy
 from .norms import vector_norm
 from .value_checks import are_shares, asked_before, hold_everywhere
+
+#: What squares of lengths have added: 1e-12 in single precision.
+_LEAST = 9.999999960041972e-13
 
 # --- classification -----------------------------------------------------------------------------
 
@@ -252,8 +254,14 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
         )
     x1, x2 = (m.expand(as_type(x, kind), shape=common) for x in (x1, x2))
     dims = (dim_of(dim, x1),) if common else ()
-    lengths = [limits.clamp_min(vector_norm(x, 2, dims, True), eps) for x in (x1, x2)]
-    return r.sum(x1 * x2 / (lengths[0] * lengths[1]), dims=dims, keepdim=False)
+    x1, x2 = (x / _at_least(vector_norm(x, 2, dims, True), eps) for x in (x1, x2))
+    return r.sum(x1 * x2, dims=dims, keepdim=False)
+
+
+def _at_least(length: Tensor, eps: float) -> Tensor:
+    """``length``, or ``eps`` where that is more, with the gradient of ``length`` all the same."""
+    lifted = e.add(length - e.detach_copy(length), eps)
+    return e.where(c.lt(length, eps), lifted, length)
 
 
 @function(method=False, large=True)
@@ -285,16 +293,16 @@ def cosine_embedding_loss(
     >>> tj.cosine_embedding_loss(tj.ones(1, 2), tj.ones(1, 2), tj.tensor([-1]))
     tensor(1.0000)
     """
-    kind = promoted(input1, input2)
-    if not kind.is_floating_point:
-        kind = get_default_dtype()
     if target.ndim > 1:
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     if any(x.ndim != target.ndim + 1 for x in (input1, input2)):
         raise ShapeError(f"{target.ndim}D target tensor expects {target.ndim + 1}D input tensors")
-    cosine = cosine_similarity(as_type(input1, kind), as_type(input2, kind), -1)
+    dims = (target.ndim,)
+    squares = [r.sum(x * x, dims=dims, keepdim=False) + _LEAST for x in (input1, input2)]
+    lengths = t.sqrt(squares[0] * squares[1])
+    cosine = r.sum(input1 * input2, dims=dims, keepdim=False) / lengths
     apart = e.where(c.eq(target, -1), limits.clamp_min(cosine - margin, 0.0), 0.0)
-    loss = e.where(c.eq(target, 1), 1.0 - cosine, apart)
+    loss = e.where(c.eq(target, 1), 1.0 - cosine, 0.0) + apart
     return reduced(loss, old_reduction(size_average, reduce, reduction))
 
 

@@ -12,6 +12,7 @@ from .. import elementwise as e
 from .. import movement as m
 from .. import reduction as r
 from .. import transcendental as t
+from ..leaning import leaned
 from ..precision import given_precision, lower_precision
 from ..table import function
 from ..underived import refuse_gradients
@@ -298,7 +299,7 @@ def normalized_by_batch(
     else:
         shape = (1, -1) + (1,) * (x.ndim - 2) if x.ndim > 1 else (-1,)
         deviation = t.rsqrt(running_var.reshape(shape) + eps)
-        x = (x - running_mean.reshape(shape)) * deviation
+        x = leaned(x - running_mean.reshape(shape)) * deviation
     return as_type(_per_channel(x, weight, bias), input.dtype)
 
 

@@ -11,6 +11,7 @@ from .. import indexing as ix
 from .. import movement as m
 from .. import shapes
 from .. import source as s
+from ..leaning import leaned
 from ..precision import widened
 from ..table import function
 from .common import Number, Tensor, as_type, constant, refuse, refuse_overflow, shape_of
@@ -130,10 +131,11 @@ def _piece(x: Tensor, d: int, count: int, mode: str, behind: bool) -> Tensor:
     shape = shape_of(x)
     last = shape[d] - 1
     if mode == "reflect":
-        return flipped(slice_along(x, d, last - count if behind else 1, count), (d,))
+        start = last - count if behind else 1
+        return flipped(leaned(slice_along(x, d, start, count)), (d,))
     if mode == "circular":
         return slice_along(x, d, 0 if behind else shape[d] - count, count)
-    edge = slice_along(x, d, last if behind else 0, 1)
+    edge = leaned(slice_along(x, d, last if behind else 0, 1))
     return m.expand(edge, shape=(*shape[:d], count, *shape[d + 1 :]))
 
 

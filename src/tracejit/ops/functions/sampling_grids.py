@@ -220,7 +220,7 @@ def _corner(flat: Tensor, index: list[Tensor], size: Shape, weight: Tensor | Non
         along = limits.clamp_max(limits.clamp_min(i, 0), n - 1)
         place = along if place is None else e.add(e.mul(place, n), along)
     rows = m.expand(place, shape=(samples, channels, shape_of(place)[2]))
-    found = e.where(inside, ix.gather(flat, rows, dim=2), 0.0)
+    found = e.chosen(inside, ix.gather(flat, rows, dim=2), 0.0)
     return found if weight is None else e.mul(found, weight)
 
 

@@ -63,5 +63,14 @@ def _selection(rewriter: Rewriter, value: Value) -> Value | None:
 
 
 #: Rules of functions have been followed by now: what they rule is what forward computed.
-_MARKS = ("clone", "detach_copy", "overwritten", "continued", "ruled", "present", "sealed")
+_MARKS = (
+    "clone",
+    "leaning",
+    "detach_copy",
+    "overwritten",
+    "continued",
+    "ruled",
+    "present",
+    "sealed",
+)
 RULES: Rules = {**dict.fromkeys(_MARKS, (_source,)), "chosen": (_selection,)}
