@@ -22,6 +22,7 @@ CALLS = [
     "f.instance_norm(x, zeros, zeros + 1, use_input_stats=False)",
     "f.pad(x, (1, 2), mode='reflect')",
     "f.pad(x, (0, 1), mode='replicate')",
+    "f.pad(x, (-1, 0), mode='reflect')",
     "f.grid_sample(x[None], grid, align_corners=False)",
     "f.grid_sample(x[None], grid, mode='nearest', align_corners=True)",
     "t.stft(x[0], 4, hop_length=2, window=zeros[:1].expand(4) + 1, return_complex=True).real",

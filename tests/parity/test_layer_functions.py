@@ -50,6 +50,24 @@ def test_between_elements(mode: str, ndim: int, align: bool, target: dict[str, A
     compare(lambda _, f, x: f.interpolate(x, mode=mode, align_corners=align, **target), [x])
 
 
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
+@pytest.mark.parametrize("factor", [1.1, 1.4, 2.05, 2.3, 0.95])
+def test_nearest_by_scales_that_are_no_ratios(mode: str, factor: float) -> None:
+    for size, factors in (((3,), factor), ((5, 3), (2.3, factor)), ((3, 4, 2), (factor, 1.1, 2.3))):
+        x = np.arange(float(np.prod(size))).reshape(1, 1, *size)
+        compare(
+            lambda _, f, x, s=factors: f.interpolate(x, scale_factor=s, mode=mode),
+            [x],
+            gradients=mode == "nearest-exact",  # PyTorch's are not those of its results
+        )
+
+
+@pytest.mark.parametrize("size", [(0, 2), (2, 0)])
+def test_averages_over_no_area(size: tuple[int, int]) -> None:
+    call = lambda _, f, x: f.interpolate(x, size, mode="area")  # noqa: E731
+    compare(call, [normal(1, 2, 3, 4)], gradients=False)
+
+
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
 def test_interpolation_in_single_precision(mode: str) -> None:
     for size in ((13, 11), (64, 3)):

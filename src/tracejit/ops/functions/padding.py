@@ -11,7 +11,7 @@ from .. import indexing as ix
 from .. import movement as m
 from .. import shapes
 from .. import source as s
-from ..leaning import leaned
+from ..leaning import leaned, leaning
 from ..precision import widened
 from ..table import function
 from .common import Number, Tensor, as_type, constant, refuse, refuse_overflow, shape_of
@@ -123,7 +123,9 @@ def _indexed(x: Tensor, d: int, before: int, after: int, mode: str) -> Tensor:
         pieces.insert(0, _piece(x, d, before, mode, behind=False))
     if after > 0:
         pieces.append(_piece(x, d, after, mode, behind=True))
-    return m.cat(*pieces, dim=d) if len(pieces) > 1 else e.clone(inside)
+    if len(pieces) > 1:
+        return m.cat(*pieces, dim=d)
+    return e.clone(inside) if mode == "circular" else leaning(inside)
 
 
 def _piece(x: Tensor, d: int, count: int, mode: str, behind: bool) -> Tensor:

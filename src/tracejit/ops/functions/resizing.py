@@ -164,7 +164,7 @@ def resized(
     own = shape_of(input)[2:]
     _check_antialias(input, mode, antialias, align_corners)
     _check_mode(input, mode)
-    if any(n < 1 for n in (*own, *wanted)):
+    if any(n < 1 for n in (*own, *wanted)) and mode != "area":
         raise ShapeError(
             "Input and output sizes should be greater than 0, but got input "
             f"({_named(own)}) output ({_named(wanted)})"
@@ -319,11 +319,13 @@ def _keys(distance: Any, a: float = -0.75) -> Any:
 
 
 def _nearest(x: Tensor, dim: int, n: int, want: int, scale: float | None, exact: bool) -> Tensor:
-    if n == want:
+    if n == want and scale in (None, 1.0):
         return x
     if is_symbolic(n) and scale in (2, 4, 8):  # whose positions follow from the form alone
         found: Tensor = FUNCTIONS["repeat_interleave"](x, int(scale), dim)
         return found
+    if x.ndim == 4 and not exact and want in (n, 2 * n):  # images do not ask for the scale then
+        scale = None
     step = np.float32(1.0 / scale) if scale else np.float32(n) / np.float32(want)
     shift = np.float32(0.5) if exact else np.float32(0)
     places = [min(int((np.float32(i) + shift) * step), n - 1) for i in range(want)]
