@@ -168,3 +168,30 @@ def test_angles() -> None:
         assert float(angles.max()) < np.pi
         direction = float((angles - 2.5).cos().mean())
         assert abs(direction - (1 - float(theirs.variance))) < 0.05
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "D.LogNormal(a, b).cdf(v * 0)",
+        "D.TransformedDistribution(D.Exponential(a), [D.AffineTransform(1.0, 2.0)]).cdf(v * 0 + 1.0)",
+        "D.kl_divergence(D.Gamma(a, b), D.Beta(v, v))",
+        "D.kl_divergence(D.Poisson(a), D.Binomial(3, v[:, :2]))",
+        "t.tensor(D.AffineTransform(0.0, a).forward_shape((2, 4)).numel())",
+        "t.tensor(D.ComposeTransform([D.ExpTransform(), D.AffineTransform(b, 2.0)]).inverse_shape((4,)).numel())",
+        "t.tensor(D.SigmoidTransform().forward_shape(v.shape).numel())",
+    ],
+)
+def test_ends_and_shapes(code: str) -> None:
+    theirs, ours = (eval(code, names(t, t.tensor(A), t.tensor(B))).numpy() for t in (torch, tj))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9)
+
+
+def test_normal_vectors_of_other_lengths_have_no_divergence() -> None:
+    for t in (torch, tj):
+        d = t.distributions
+        p = d.LowRankMultivariateNormal(t.zeros(4), t.ones(4, 1), t.ones(4))
+        q = d.MultivariateNormal(t.zeros(3), t.eye(3))
+        for pair in ((p, q), (q, p)):
+            with pytest.raises(ValueError, match="KL-divergence"):
+                d.kl_divergence(*pair)

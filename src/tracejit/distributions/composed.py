@@ -37,17 +37,17 @@ class ComposeTransform(Transform):
         """The product of those of its parts."""
         return math.prod(part.sign for part in self.parts)
 
-    def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+    def forward_shape(self, shape: Sequence[int]) -> Sequence[int]:
         """Through all of the parts."""
         for part in self.parts:
             shape = part.forward_shape(shape)
-        return tuple(shape)
+        return shape
 
-    def inverse_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+    def inverse_shape(self, shape: Sequence[int]) -> Sequence[int]:
         """Back through all of the parts."""
         for part in reversed(self.parts):
             shape = part.inverse_shape(shape)
-        return tuple(shape)
+        return shape
 
     def _call(self, x: Any) -> Any:
         """The function."""

@@ -154,9 +154,12 @@ class TransformedDistribution(Distribution):
 
     def cdf(self, value: Any) -> Any:
         """The probability that what the value came from is exceeded by nothing that comes before it."""
-        if self._validate_args:
-            self._validate_sample(value)
-        return self._turned(self.base_dist.cdf(self._all._inverse(value)))
+        before = self._all._inverse(value)
+        if (
+            self._validate_args
+        ):  # which values at the ends of the support may be, other than with densities
+            self.base_dist._validate_sample(before)
+        return self._turned(self.base_dist.cdf(before))
 
     def icdf(self, value: Any) -> Any:
         """What becomes of the base's value of this probability."""

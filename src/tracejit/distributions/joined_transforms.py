@@ -72,11 +72,11 @@ class IndependentTransform(Transform):
         count = self.reinterpreted_batch_ndims
         return found.sum(tuple(range(-count, 0))) if count else found
 
-    def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+    def forward_shape(self, shape: Sequence[int]) -> Sequence[int]:
         """As the base."""
         return self.base_transform.forward_shape(shape)
 
-    def inverse_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+    def inverse_shape(self, shape: Sequence[int]) -> Sequence[int]:
         """As the base."""
         return self.base_transform.inverse_shape(shape)
 

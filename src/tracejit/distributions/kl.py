@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 from ..ops.functions.factories import full
-from ..ops.functions.shaping import broadcast_shapes
 from .bounded import Pareto
 from .counts import Geometric, Poisson
 from .discrete import Bernoulli
@@ -101,8 +100,7 @@ _by_moments(Bernoulli, Poisson, lambda p, q: p.probs * q.rate.log() - q.rate)
 
 
 def _infinite(p: Any, q: Any) -> Any:
-    shape = broadcast_shapes(tuple(p.batch_shape), tuple(q.batch_shape))
-    return full(shape, math.inf, dtype=p.mean.dtype)
+    return full(p.batch_shape, math.inf, dtype=p.mean.dtype)
 
 
 _NEVER: list[tuple[type[Distribution], type[Distribution]]] = [

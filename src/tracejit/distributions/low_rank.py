@@ -125,12 +125,20 @@ def _whole(p: Any) -> MultivariateNormal:
     )
 
 
+def _between_whole(p: Any, q: Any) -> Any:
+    if p.event_shape != q.event_shape:
+        raise ValueError(
+            "KL-divergence between two (Low Rank) Multivariate Normals with different event shapes cannot be computed"
+        )
+    return kl_divergence(_whole(p), _whole(q))
+
+
 for _kinds in (
     (LowRankMultivariateNormal, LowRankMultivariateNormal),
     (LowRankMultivariateNormal, MultivariateNormal),
     (MultivariateNormal, LowRankMultivariateNormal),
 ):
-    register_kl(*_kinds)(lambda p, q: kl_divergence(_whole(p), _whole(q)))
+    register_kl(*_kinds)(_between_whole)
 
 
 class LogisticNormal(TransformedDistribution):

@@ -114,12 +114,12 @@ class Transform:
         """Numbers and tensors that values are combined with, element by element."""
         return ()
 
-    def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+    def forward_shape(self, shape: Sequence[int]) -> Sequence[int]:
         """The shape of what becomes of a tensor of this shape."""
-        others = (tuple(getattr(x, "shape", ())) for x in self._numbers())
-        return tuple(broadcast_shapes(tuple(shape), *others))
+        others = [tuple(getattr(x, "shape", ())) for x in self._numbers()]
+        return broadcast_shapes(tuple(shape), *others) if others else shape
 
-    def inverse_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+    def inverse_shape(self, shape: Sequence[int]) -> Sequence[int]:
         """The shape of what a tensor of this shape came from."""
         return Transform.forward_shape(self, shape)
 
@@ -180,10 +180,10 @@ class _InverseTransform(Transform):
 
     _compared = ("_inv",)
 
-    def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+    def forward_shape(self, shape: Sequence[int]) -> Sequence[int]:
         return self._inv.inverse_shape(shape)
 
-    def inverse_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+    def inverse_shape(self, shape: Sequence[int]) -> Sequence[int]:
         return self._inv.forward_shape(shape)
 
     def _call(self, x: Any) -> Any:
