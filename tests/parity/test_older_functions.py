@@ -38,6 +38,7 @@ CALLS = [
     "t.frobenius_norm(x, (0, 1))",
     "t.frobenius_norm(x, 1, True)",
     "t.nuclear_norm(x[:, :3] + t.eye(3, dtype=t.float64) * 9)",
+    "t.nuclear_norm(t.stack([x[:2, :2], x[1:, 1:3]]) + t.eye(2, dtype=t.float64) * 9, keepdim=True)",
     "t.i0_(x * 1)",
     "t.addmv_(x[0] * 1, y, x[:, 0])",
     "f.upsample_nearest(x[None, None], scale_factor=2)",

@@ -104,7 +104,14 @@ def norm(
     matrices = (
         (isinstance(dim, (tuple, list)) and len(dim) == 2) or (dim is None and A.ndim == 2)
     ) and ord is not None
-    if matrices or isinstance(ord, str):
+    if isinstance(dim, int) and isinstance(ord, str):
+        raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {dim}")
+    if isinstance(dim, (tuple, list)) and ord is not None and not 0 < len(dim) < 3:
+        raise ShapeError(
+            f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dim)}"
+        )
+    named = isinstance(ord, str) and (dim is not None or A.ndim < 2)
+    if matrices or named:
         return matrix_norm(A, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
     if dim is None and ord is not None and A.ndim > 1:
         raise RuntimeError(

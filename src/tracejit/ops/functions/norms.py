@@ -128,7 +128,9 @@ def norm(
     if p == "nuc":
         from .matrix_norms import matrix_norm
 
-        return matrix_norm(input, p, (0, 1) if dim is None else dim, keepdim, dtype=dtype)
+        every = (dim,) if isinstance(dim, int) else dim
+        every = tuple(range(input.ndim)) if dim is None else every
+        return matrix_norm(input, p, every, keepdim, dtype=dtype)
     return vector_norm(input, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)
 
 
@@ -162,4 +164,4 @@ def nuclear_norm(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tenso
     >>> tj.nuclear_norm(tj.eye(2))
     tensor(2.)
     """
-    return norm(input, "nuc", dim, keepdim)
+    return norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim)
