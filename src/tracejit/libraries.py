@@ -1,12 +1,13 @@
 """Libraries that work on tensors of several packages, and what they have to know of those of this one.
 
 ``einops`` asks every subclass of its ``AbstractBackend`` whether a tensor is its own; ``opt_einsum`` takes functions
-with NumPy's signatures from the package of a tensor. They are told when they are imported, before or after this
-package.
+with NumPy's signatures from the package of a tensor; ``einx`` writes programs in the functions of a package. They are
+told when they are imported, before or after this package.
 """
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
@@ -161,6 +162,43 @@ def _opt_einsum(module: ModuleType, load: Callable[[], None]) -> None:
         functions["tensordot", _NAME] = _contracted
 
 
+class _InOurWords(ast.NodeTransformer):
+    """What a module says of PyTorch, said of this package, which has the same functions."""
+
+    def visit_Import(self, node: ast.Import) -> ast.AST:
+        """``import torch`` in a function."""
+        for alias in node.names:
+            if alias.name == "torch":
+                alias.name, alias.asname = _NAME, "torch"
+        return node
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        """The names of the package, and of ways to use it: ``"torch"``, ``"torch.einsum"``."""
+        if type(node.value) is str and node.value.partition(".")[0] == "torch":
+            node.value = _NAME + node.value[len("torch") :]
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """``signature.torch()``: what the functions give, which may be told where they are."""
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "torch" and not node.args:
+            ours = f"{ast.unparse(node.func.value)}.python.import_({_NAME!r})"
+            node.args.append(ast.parse(ours, mode="eval").body)
+        return node
+
+
+def _einx(module: ModuleType, load: Callable[[], None]) -> None:
+    load()
+    source = getattr(module.__loader__, "get_source", lambda name: None)(module.__name__)
+    if source is None or hasattr(module, _NAME):
+        return
+    made = ModuleType(module.__name__)
+    setattr(module, _NAME, made)
+    vars(made).update(__file__=module.__file__, __package__=module.__package__)
+    tree = ast.fix_missing_locations(_InOurWords().visit(ast.parse(source)))
+    exec(compile(tree, str(module.__file__), "exec"), vars(made))  # which registers what it makes
+
+
 def meet_libraries() -> None:
     """Tell each of them, now or when it is imported.
 
@@ -168,4 +206,5 @@ def meet_libraries() -> None:
     """
     around_import("einops._backends", _einops)
     around_import("einops.layers.torch", _layers_for_torch)
+    around_import("einx._src.frontend.impl.torch", _einx)
     around_import("opt_einsum.backends.dispatch", _opt_einsum)

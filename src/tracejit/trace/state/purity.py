@@ -135,7 +135,7 @@ _MIXED = frozenset(
     {"_datetime", "datetime", "inspect", "pathlib", "random", "secrets", "uuid", "warnings"}
 )
 _PURE_MODULES = (
-    _PURE_PYTHON | _PURE_C | {"einops", "ml_dtypes", "numba", "scipy", "numpy", "tracejit"}
+    _PURE_PYTHON | _PURE_C | {"einops", "einx", "ml_dtypes", "numba", "scipy", "numpy", "tracejit"}
 ) - _MIXED
 #: Words in code that can mean a function which does more than compute.
 _SUSPECT_BUILTINS = tuple(_IMPURE & vars(builtins).keys())

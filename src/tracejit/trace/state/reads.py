@@ -76,10 +76,11 @@ _PACKAGE = str(Path(__file__).resolve().parent.parent.parent) + "/"
 #: Parts of the package that use it as a user would.
 _USERS = (_PACKAGE + "cli/", _PACKAGE + "testing/")
 _STDLIB = tuple({str(Path(sysconfig.get_path(kind))) + "/" for kind in ("stdlib", "platstdlib")})
-#: Packages whose functions see a tensor only after its values have left the recording; and einops, whose functions do
-#: to it what their arguments say, and nothing else: its caches hold what would be computed again.
+#: Packages whose functions see a tensor only after its values have left the recording; and einops and einx, whose
+#: functions do to it what their arguments say, and nothing else: their caches hold what would be computed again.
 _NUMERIC = frozenset(
-    {"cupy", "cupy_backends", "cupyx", "einops", "llvmlite", "ml_dtypes", "numba", "numpy", "scipy"}
+    {"cupy", "cupy_backends", "cupyx", "einops", "einx", "llvmlite"}
+    | {"ml_dtypes", "numba", "numpy", "scipy"}
 )
 #: The parts of this package whose objects hold Python state that users change.
 _STATEFUL = (
