@@ -178,14 +178,13 @@ class ProtocolMethods(TensorCore):
                 f"can't convert {self.device} device type tensor to numpy.",
                 "Use Tensor.cpu() to copy the tensor to host memory first.",
             )
-        if MODES.recorder is not None:
-            MODES.recorder.escape(self, "numpy()")
-        array: np.ndarray[Any, Any] = fetched(self.array)
+        recorder = MODES.recorder
+        standing = recorder.array_of(self) if recorder is not None else None
         # A view, so that reshaping the result in place does not reach into the tensor.
-        return array.view()
+        return fetched(self.array).view() if standing is None else standing
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        array = self.numpy()
+        array = np.asarray(self.numpy())
         if dtype is not None and array.dtype != np.dtype(dtype):
             if copy is False:
                 raise ValueError(f"a copy is needed to convert {self.dtype!r} to {np.dtype(dtype)}")

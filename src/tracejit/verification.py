@@ -145,7 +145,20 @@ def _alike(ours: Any, theirs: Any) -> bool:
         if all(type(x) is float for x in pair):
             rtol, atol = TOLERANCES["f32"]
             return bool(np.isclose(*pair, rtol=rtol, atol=atol, equal_nan=True))
+        if all(type(x) is np.ndarray and x.dtype != object for x in pair):
+            return _are_close(*pair)
     return bool(ours == theirs)
+
+
+def _are_close(ours: np.ndarray, theirs: np.ndarray) -> bool:
+    """Do arrays differ by rounding at most?"""
+    if ours.dtype != theirs.dtype or ours.shape != theirs.shape:
+        return False
+    if ours.dtype.kind not in "fc":
+        return bool((ours == theirs).all())
+    double = ours.dtype.itemsize == (16 if ours.dtype.kind == "c" else 8)
+    rtol, atol = TOLERANCES["f64" if double else "f32" if ours.dtype.itemsize > 2 else "f16"]
+    return bool(np.allclose(ours, theirs, rtol=rtol, atol=atol, equal_nan=True))
 
 
 class _Places:

@@ -58,18 +58,22 @@ class ArraysDrawn:
     state_checks: Sequence[Check]
 
     arrays_told = False  # are there tensors of drawn arrays, which lie on the host?
-    wants_arrays: bool | None = None  # may some of the code take nothing but true arrays?
+    wants_arrays: bool | None = None  # what `takes_true_arrays` has found out
 
     def kinds_drawn(self, given: Sequence[Any], named: Mapping[str, Any]) -> frozenset[type]:
         """Of what a method of a generator may give, with these arguments, calls can draw their own."""
         numbers = frozenset() if named else _NUMBERS
         if not all(_is_constant(plain(x)) for x in (*given, *named.values())):
             return numbers
+        return numbers if self.takes_true_arrays() else numbers | {np.ndarray}
+
+    def takes_true_arrays(self) -> bool:
+        """May some of the code take nothing but true arrays?"""
         if self.wants_arrays is None:
             foreign = any(is_foreign(getattr(c, "expected", None)) for c in self.state_checks)
             buffers = any(not _BUFFERS.isdisjoint(code.co_names) for code in self.codes)
             self.wants_arrays = foreign or buffers
-        return numbers if self.wants_arrays else numbers | {np.ndarray}
+        return self.wants_arrays
 
     def array_drawn(
         self, method: Callable[..., Any], given: Sequence[Any], named: Mapping[str, Any], array: Any

@@ -12,12 +12,14 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from types import CodeType, MappingProxyType
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
 from ...autograd.grad_mode import no_grad
+from ...cuda.arrays import is_on_device
 from ...dtypes import DType
 from ...ir.graph import Value
 from ...modes import MODES
@@ -25,7 +27,7 @@ from ...ops import elementwise
 from ...tensor import Tensor
 from ...tensor_core import Version
 from ...tensor_make import written_down
-from ...varying_arrays import VaryingArray
+from ...varying_arrays import TensorArray, VaryingArray
 from ..arrays.arguments import ArgumentArray, argument_arrays
 from ..arrays.unread import given_arguments
 from ..state.checks import Check, Contents
@@ -53,6 +55,13 @@ class ArraysInside:
 
     external: dict[int, tuple[Tensor, Value]]
     written: dict[int, Tensor]
+    all_written: Callable[[], None]
+    codes: Sequence[CodeType]
+    escape: Callable[[Tensor, str], None]
+    handed_out: list[ref[Any]]
+    takes_true_arrays: Callable[[], bool]
+
+    hands_out_arrays = True  # has no code asked for true ones?
 
     shown: tuple[_Shown, ...] = ()
     #: Arrays among the arguments, by identity, and what they held.
@@ -117,6 +126,27 @@ class ArraysInside:
         self.show(tensor, value)
         return tensor
 
+    def array_of(self, tensor: Tensor) -> TensorArray | None:
+        """What the user's code gets for the array on the memory of a tensor; None if it gets that array.
+
+        As a part of the result it is made of the tensor at every call. Any other use of it escapes the recording.
+        """
+        self.stop_trial("calls numpy()")
+        asks = not self.hands_out_arrays or any("type" in code.co_names for code in self.codes)
+        if (
+            self.failure is not None
+            or asks
+            or is_on_device(tensor.array)
+            or self.takes_true_arrays()
+        ):
+            self.escape(tensor, "numpy()")
+            return None
+        self.not_in_rounds()
+        self.all_written()
+        made = TensorArray(tensor.array.view(), tensor, self)
+        self.handed_out.append(ref(made))
+        return made
+
     def check_arrays(self, recipes: Sequence[OutputRecipe]) -> None:
         """Refuse arrays that somebody still has now that the run is over, or that were written to.
 
@@ -133,6 +163,9 @@ class ArraysInside:
             _, value = self.external[id(given.tensor)]
             if self.apart and any(r.kind == "input" and r.value is value for r in recipes):
                 self.unsupported("a tensor of inference mode on the memory of an array is a result")
+        for made in [r() for r in self.handed_out]:
+            if type(made) is TensorArray and not made._is_returned:
+                self.escape(made._number, "numpy()")
 
 
 class _Shown:

@@ -143,6 +143,7 @@ def run_recorded(
     uses = entry.owner.uses
     recorder.item_lines, recorder.size_lines = uses.item_lines, uses.size_lines
     recorder.value_lists = uses.value_lists
+    recorder.hands_out_arrays = uses.unfit is None
     try:
         return _run(entry, recorder, guard, given, leaves)
     finally:

@@ -11,10 +11,13 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ...extents import Extent
 from ...ops.mixin import Size
 from ...standing import stands
 from ...tensor import Tensor
+from ...varying_arrays import TensorArray
 from ..numbers.plain_parts import plain_parts, remade, varying_parts
 from ..signature import MAPPINGS, Given, SizeLeaf, Static, flatten, unflatten
 from .transparent import attributes_of, base_of, is_transparent
@@ -83,6 +86,10 @@ def result_of(structure: Any, leaves: Iterator[Any]) -> Any:
     return rebuild(structure[1][0], leaves, [])
 
 
+#: What is made of its items, and has no attributes of the user's; an array is made of the tensor whose memory it shows.
+_NO_OBJECTS = (Size, slice, np.ndarray)
+
+
 class _Walk:
     """Goes through a result once."""
 
@@ -100,13 +107,17 @@ class _Walk:
 
     def visit(self, value: Any) -> Any:
         """The structure of ``value``."""
-        if isinstance(value, Tensor) or stands(value):
+        if isinstance(value, Tensor) or (stands(value) and type(value) is not TensorArray):
             self.leaves.append(value)
             return None
         if id(value) in self.given:
             self.needed = self.gives_again = True
             return Given(self.given[id(value)])
         kind: type = type(value)
+        if kind is TensorArray:
+            self.needed = value._is_returned = True
+            number = self.numbers.get(id(value))
+            return self.take_apart(value, np.ndarray) if number is None else Again(number)
         if varying_parts(value) is not None:
             return self.take_apart(value, kind)
         if kind is Extent or (kind is Size and any(type(x) is Extent for x in value)):
@@ -138,7 +149,9 @@ class _Walk:
             items = tuple([dict.__getitem__(value, key.value) for key in keys])
         elif isinstance(value, (list, tuple)):
             items = (*value,)
-        slots, attributes = ({}, {}) if kind in (Size, slice) else attributes_of(value)
+        elif kind is np.ndarray:
+            items = (value._number,)
+        slots, attributes = ({}, {}) if kind in _NO_OBJECTS else attributes_of(value)
         parts = (*items, *slots.values(), *attributes.values())
         found = Form(kind, keys, (*slots,), (*attributes,)), tuple(map(self.visit, parts))
         self.open.discard(id(value))
@@ -161,6 +174,9 @@ def rebuild(node: Any, leaves: Iterator[Any], made: list[Any]) -> Any:
     kind, number = form.kind, len(made)
     made.append(None)
     count = len(children) - len(form.slots) - len(form.attributes)
+    if kind is np.ndarray:
+        made[number] = rebuild(children[0], leaves, made).detach().numpy()
+        return made[number]
     if issubclass(kind, (tuple, slice)):  # it has to be made with its items
         parts = [rebuild(child, leaves, made) for child in children]
         value = slice(*parts) if kind is slice else remade(kind, parts[:count])
