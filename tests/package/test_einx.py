@@ -49,14 +49,28 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 def test_operations_give_what_numpy_gives_eagerly_and_compiled(name: str) -> None:
     ours, reference = CASES[name]
     compiled = tj.compile(ours)
-    for _ in range(3):
+    for _ in range(3):  # the compiled function comes first: einx knows nothing by then
         x, y, i = values(2, 3, 4), values(2, 3), np.random.randint(0, 3, (2, 5))
         tensors = [tj.from_numpy(a) for a in (x, y, i)]
-        for function in (ours, compiled):
+        for function in (compiled, ours):
             np.testing.assert_allclose(
                 function(*tensors).numpy(), reference(x, y, i), rtol=1e-5, atol=1e-6
             )
     assert (compiled.stats.recordings, compiled.stats.compiled_calls) == (1, 2)
+
+
+def test_what_einx_computes_with_is_its_own_affair() -> None:
+    """It writes a program, names of which it draws, and keeps that under keys of a class from elsewhere."""
+    name = "add"
+
+    @tj.compile
+    def f(x: tj.Tensor, y: tj.Tensor) -> Any:
+        return getattr(einx, name)("first second, first -> second first", x, y)
+
+    for _ in range(3):
+        x, y = values(2, 3), values(2)
+        assert np.array_equal(f(tj.from_numpy(x), tj.from_numpy(y)).numpy(), (x + y[:, None]).T)
+    assert (f.stats.recordings, f.stats.compiled_calls) == (1, 2)
 
 
 def test_gradients_flow_through() -> None:

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 #: Most code objects whose verdict is remembered.
 _REMEMBERED = 20_000
 _USER = "user"
+#: Packages that compute for ``einx``: keys of its caches, and extents; and programs that it wrote, which have no name.
+_HELPERS = frozenset({"frozendict", "sympy", "mpmath", ""})
+_HELPED = frozenset({"einx"})
 _LOGS = "a logger"
 _RESUME = dis.opmap["RESUME"]
 #: What runs when a module is imported that was not loaded.
@@ -201,7 +204,7 @@ class Listener:
             if not recorder.inside(tensor):  # else the run itself decides what it has
                 recorder.absent(tensor, name, self.names)
             return None
-        return found[1]
+        return None if found[1] is _USER and _helps_library(frame) else found[1]
 
     def _report(self, frame: FrameType, reason: str) -> None:
         recorder = MODES.recorder
@@ -233,6 +236,18 @@ def _verdict(code: CodeType, namespace: dict[str, Any]) -> str | None:
     return _USER if owner == "user" and code.co_name != "__del__" else None
 
 
+def _helps_library(frame: FrameType | None) -> bool:
+    """Is this what a library computes with whose functions are known, called by it and not by the user?"""
+    name = ""
+    while frame is not None and (name := _root_of(frame)) in _HELPERS:
+        frame = frame.f_back
+    return name in _HELPED
+
+
+def _root_of(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
+
+
 def _bounds_wrappers(function: Any, frame: FrameType) -> bool:
     """Does ``inspect`` ask for the limit of recursion? It is an error to wrap a function more often."""
     return function is sys.getrecursionlimit and frame.f_globals.get("__name__") == "inspect"
@@ -243,7 +258,9 @@ def _by_user(frame: FrameType | None) -> bool:
     while frame is not None:
         owner = reads.owner_of(frame.f_code, frame.f_globals)
         if owner in ("user", "package"):
-            return owner == "user"
+            return owner == "user" and not _helps_library(frame)
+        if owner == "numeric" and _root_of(frame) in _HELPED:
+            return False
         frame = frame.f_back
     return False
 
