@@ -86,6 +86,17 @@ def kept_for_a_moment() -> Callable[..., Any]:
     return function
 
 
+def formatted_by_method() -> Callable[..., Any]:
+    def function(x, k):
+        loss = x.square().mean()
+        print("step {0:3d}: loss {loss:.4f} of {0}".format(k, loss=loss.item()))  # noqa: UP032
+        text = "again {0:>9.2f}, {0}".format(loss.item())
+        print(text)
+        return loss
+
+    return function
+
+
 def now_and_then() -> Callable[..., Any]:
     def function(x, k):
         loss = x.square().mean()
@@ -123,6 +134,7 @@ def counted() -> Callable[..., Any]:
         (text_alone, 2),
         (numbers, 3),
         (formatted, 3),
+        (formatted_by_method, 3),
         (kept_for_a_moment, 3),
         (now_and_then, 4),
         (tensors, 2),
@@ -266,7 +278,9 @@ def test_where_only_print_sees_a_text():
     direct = lambda x: print(f"{x:.1f} {x}", "and", f"{x}", end=f"{x}")  # noqa: E731
     through = lambda x: print(str(f"{x}"), [f"{x}"], f"{x}" + "a", f"{f'{x}':>9}")  # noqa: E731
     other = lambda x: (repr(f"{x}"), print(x))  # noqa: E731
+    method = lambda x: print("{}".format(x).upper(), len("{}".format(x)), x.format(x))  # noqa: E731, UP032
     assert len(printed_formats(direct.__code__)) == 4
+    assert not printed_formats(method.__code__)
     assert len(printed_formats(through.__code__)) == 1  # that of text, which is formatted again
     assert not printed_formats(other.__code__)
 

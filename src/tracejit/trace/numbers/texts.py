@@ -1,4 +1,4 @@
-"""Numbers in text that is only printed: ``print(f"loss {loss:.4f}")`` with a number that varies.
+"""Numbers in text that is only printed: ``print(f"loss {loss:.4f}")`` with a number that varies, or ``format``.
 
 Text has no place for a number that varies, so elsewhere a number that becomes text is a constant from there on. Where
 the bytecode shows that a formatted number goes into text which ``print`` gets and nobody else sees, a mark stands in
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import CodeType
 from typing import Any
 
@@ -102,6 +102,8 @@ def printed_formats(code: CodeType) -> frozenset[int]:
     2
     >>> len(printed_formats((lambda x: print(len(f"{x:.1f}"))).__code__))
     0
+    >>> bool(printed_formats((lambda x: print("{:.1f}".format(x))).__code__))
+    True
     """
     if _PRINT not in code.co_names:
         return frozenset()
@@ -115,7 +117,14 @@ def printed_formats(code: CodeType) -> frozenset[int]:
             seen |= _in_call(steps, start)
     for at in _kept_for(code, steps, seen):
         seen |= _stored(steps, at)
-    return frozenset(steps[at].offset for at in seen if steps[at].name in _FORMATTING)
+    return frozenset(offset for at in seen for offset in _offsets(steps, at))
+
+
+def _offsets(steps: tuple[bytecode.Step, ...], at: int) -> Sequence[int]:
+    """Where in the bytecode a step is, if it formats: a call is one of several instructions."""
+    if steps[at].name in _CALLS:
+        return range(steps[at].offset, steps[at + 1].offset)
+    return (steps[at].offset,) if steps[at].name in _FORMATTING else ()
 
 
 def _kept_for(code: CodeType, steps: tuple[bytecode.Step, ...], seen: set[int]) -> list[int]:
@@ -161,13 +170,22 @@ def _follow(steps: tuple[bytecode.Step, ...], at: int, stack: list[set[int]]) ->
     made: set[int] = set()  # whoever else takes a text sees it
     if step.name == "BUILD_STRING":
         made = set().union(*parts)
-    elif step.name in _FORMATTING or step.name == "LOAD_FAST":
+    elif step.name in (*_FORMATTING, "LOAD_FAST") or _is_method(steps, at):
         made = {at}
+    elif step.name in _CALLS:  # what is called comes first
+        made = {at} if any(_is_method(steps, x) for part in parts[:2] for x in part) else set()
     count = step.onward + taken
     stack += [set() for _ in range(count - 1)]
     if count > 0:
         stack.append(made)
     return True
+
+
+def _is_method(steps: tuple[bytecode.Step, ...], at: int) -> bool:
+    """Is this the method ``format`` of a text in the code?"""
+    step, before = steps[at], steps[at - 1]
+    known = step.name in ("LOAD_METHOD", "LOAD_ATTR") and before.name == "LOAD_CONST"
+    return known and step.value == "format" and type(before.value) is str
 
 
 def _taken_by(step: bytecode.Step) -> int | None:
