@@ -67,11 +67,15 @@ class VaryingNumber(Standing):
             raise AttributeError(f"{kind!r} object has no attribute {name!r}")
         return getattr(self._forced(), name)
 
+    def _shown(self) -> bool:
+        """Has somebody in C who asks for the value only text to print in mind?"""
+        return self._live() and self._owner.is_only_printed(self)
+
     def __repr__(self) -> str:
-        return repr(self._forced())
+        return repr(self._value if self._shown() else self._forced())
 
     def __str__(self) -> str:
-        return str(self._forced())
+        return str(self._value if self._shown() else self._forced())
 
     def __format__(self, spec: str) -> str:
         printed = self._owner.text_to_print(self, spec) if self._live() else None
@@ -110,9 +114,13 @@ class VaryingNumber(Standing):
     # --- values that Python asks for ---------------------------------------------------------------------------------
 
     def __float__(self) -> float:
+        if self._shown():
+            return float(self._value)
         return float(_seen("float", self) if type(self) is VaryingInt else self._forced())
 
     def __int__(self) -> int:
+        if self._shown():
+            return int(self._value)
         return int(_seen("int", self) if type(self) is VaryingFloat else self._forced())
 
     def __complex__(self) -> complex:
@@ -186,7 +194,7 @@ class VaryingInt(VaryingNumber):
     __slots__ = ()
 
     def __index__(self) -> int:
-        return int(self._forced())
+        return int(self._value if self._shown() else self._forced())
 
     def __invert__(self) -> Any:
         return derived("invert", self)

@@ -97,6 +97,18 @@ def formatted_by_method() -> Callable[..., Any]:
     return function
 
 
+def formatted_by_percent() -> Callable[..., Any]:
+    def function(x, k):
+        loss = x.square().mean()
+        number = loss.item()
+        print("step %3d: loss %.4f (%s), 5%%" % (k, number, number * 2))  # noqa: UP031
+        print("%.2f" % number, "%.2f" % number)  # noqa: UP031
+        print("%5.1f%%" % loss.item(), "of %d %s" % (len(x), "rows"))  # noqa: UP031
+        return loss
+
+    return function
+
+
 def now_and_then() -> Callable[..., Any]:
     def function(x, k):
         loss = x.square().mean()
@@ -135,6 +147,7 @@ def counted() -> Callable[..., Any]:
         (numbers, 3),
         (formatted, 3),
         (formatted_by_method, 3),
+        (formatted_by_percent, 3),
         (kept_for_a_moment, 3),
         (now_and_then, 4),
         (tensors, 2),
@@ -309,3 +322,42 @@ def test_where_only_print_sees_a_text():
     assert not printed_formats(shared.__code__)
     assert not printed_formats(shown.__code__)
     assert not printed_formats(evaluated.__code__)
+
+
+def seen_in_part(x):
+    print(("%.3f" % x.mean().item())[:3], len("%.1f" % x.sum().item()))  # noqa: UP031
+
+
+def ending(x):
+    print("mean", end="%.3f\n" % x.mean().item())  # noqa: UP031
+
+
+def kept_under_a_name(x):
+    parts = x.mean().item(), 2
+    text = "%.3f %d" % parts  # noqa: UP031
+    print(text)
+
+
+def never_printed(x):
+    try:
+        print("%.3f" % x.mean().item(), 1 // (x.shape[0] - 3))  # noqa: UP031
+    except ZeroDivisionError:
+        print("none")
+
+
+def beside_its_like(x):
+    print("0.500", "%.3f" % x.mean().item())  # noqa: UP031
+
+
+@pytest.mark.parametrize(
+    "function", [seen_in_part, ending, kept_under_a_name, never_printed, beside_its_like]
+)
+def test_text_by_percent_that_is_not_told_from_other_text(function, printed):
+    compiled = tj.compile(function)
+    printed()
+    for k in (1, 2, 0.5, 3, 4):
+        x = tj.full((3,), float(k))
+        function(x)
+        expected = printed()
+        compiled(x)
+        assert printed() == expected

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping, Sequence
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 from ... import bytecode
@@ -38,7 +38,8 @@ _FORMATTING = frozenset({"FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC"})
 _CALLS: Mapping[str, int] = {"CALL": 2, "CALL_KW": 3}
 #: The bit of ``FORMAT_VALUE`` that says that there is a format.
 _WITH_FORMAT = 4
-_PRINT = "print"
+#: The name of the function.
+PRINT = "print"
 #: Names by which code may read a variable that its steps do not load.
 _READING = frozenset({"locals", "vars", "eval", "exec", "_getframe"})
 #: So many steps at most make a text that is stored.
@@ -51,7 +52,12 @@ def text_of(pieces: tuple[Any, ...]) -> str:
     >>> text_of(("loss ", (0.25, ".1f")))
     'loss 0.2'
     """
-    return "".join(x if type(x) is str else format(*x) for x in pieces)
+    return "".join(x if type(x) is str else _text_of(*x) for x in pieces)
+
+
+def _text_of(number: Any, spec: str | None, part: str = "") -> str:
+    """A number as text, in a format or as a part of a template for ``%``."""
+    return part % (number,) if spec is None else format(number, spec)
 
 
 def pieces_of(recorder: Any, text: str) -> tuple[Any, ...]:
@@ -81,10 +87,7 @@ class TextsInside:
         frame = user_frame(2)
         if frame is None or type(spec) is not str:
             return None
-        stand_in = getattr(frame.f_globals.get(_PRINT), "__module__", "")
-        if not stand_in.endswith(".printed_lines"):
-            return None
-        if frame.f_lasti not in printed_formats(frame.f_code):
+        if not has_stand_in(frame) or frame.f_lasti not in printed_formats(frame.f_code):
             return None
         text = format(number._value, spec)
         if _LAST in text:
@@ -92,6 +95,12 @@ class TextsInside:
         self.texts_so_far += 1
         self.texts[self.texts_so_far] = number, spec
         return f"{_FIRST}{self.texts_so_far}{_SECOND}{text}{_LAST}"
+
+
+def has_stand_in(frame: FrameType) -> bool:
+    """Does the name ``print`` lead to what notes what is printed, in the code of a frame?"""
+    stand_in = getattr(frame.f_globals.get(PRINT), "__module__", "")
+    return bool(stand_in.endswith(".printed_lines"))
 
 
 @functools.lru_cache(maxsize=256)
@@ -105,16 +114,13 @@ def printed_formats(code: CodeType) -> frozenset[int]:
     >>> bool(printed_formats((lambda x: print("{:.1f}".format(x))).__code__))
     True
     """
-    if _PRINT not in code.co_names:
+    if PRINT not in code.co_names:
         return frozenset()
     try:
         steps = bytecode.steps_of(code)
     except bytecode.Unfollowed:
         return frozenset()
-    seen: set[int] = set()
-    for start, step in enumerate(steps):
-        if step.name == "LOAD_GLOBAL" and step.value == _PRINT:
-            seen |= _in_call(steps, start)
+    seen = in_calls_of_print(steps)
     for at in _kept_for(code, steps, seen):
         seen |= _stored(steps, at)
     return frozenset(offset for at in seen for offset in _offsets(steps, at))
@@ -125,6 +131,33 @@ def _offsets(steps: tuple[bytecode.Step, ...], at: int) -> Sequence[int]:
     if steps[at].name in _CALLS:
         return range(steps[at].offset, steps[at + 1].offset)
     return (steps[at].offset,) if steps[at].name in _FORMATTING else ()
+
+
+def in_calls_of_print(steps: tuple[bytecode.Step, ...]) -> set[int]:
+    """The steps that made, or loaded, text in the values that ``print`` gets.
+
+    >>> in_calls_of_print(bytecode.steps_of((lambda x: print(x + 1)).__code__))
+    set()
+    """
+    seen: set[int] = set()
+    for start, step in enumerate(steps):
+        if step.name == "LOAD_GLOBAL" and step.value == PRINT:
+            seen |= _in_call(steps, start)
+    return seen
+
+
+def made_since(steps: tuple[bytecode.Step, ...], at: int) -> int:
+    """Where the left operand of the operator at a step is loaded, if it is a text in the code; else -1.
+
+    >>> made_since(bytecode.steps_of((lambda x: "%d" % x).__code__), 3)
+    1
+    """
+    for start in range(at - 1, max(at - _LONGEST, -1), -1):
+        stack: list[set[int]] = []
+        if all(_follow(steps, here, stack) for here in range(start, at)) and len(stack) == 2:
+            load = steps[start]
+            return start if load.name == "LOAD_CONST" and type(load.value) is str else -1
+    return -1
 
 
 def _kept_for(code: CodeType, steps: tuple[bytecode.Step, ...], seen: set[int]) -> list[int]:
@@ -170,15 +203,23 @@ def _follow(steps: tuple[bytecode.Step, ...], at: int, stack: list[set[int]]) ->
     made: set[int] = set()  # whoever else takes a text sees it
     if step.name == "BUILD_STRING":
         made = set().union(*parts)
-    elif step.name in (*_FORMATTING, "LOAD_FAST") or _is_method(steps, at):
+    elif _makes_text(steps, at, parts):
         made = {at}
-    elif step.name in _CALLS:  # what is called comes first
-        made = {at} if any(_is_method(steps, x) for part in parts[:2] for x in part) else set()
     count = step.onward + taken
     stack += [set() for _ in range(count - 1)]
     if count > 0:
         stack.append(made)
     return True
+
+
+def _makes_text(steps: tuple[bytecode.Step, ...], at: int, parts: list[set[int]]) -> bool:
+    """Does a step format, or load, what may be text? ``parts``: the steps that made what it takes."""
+    step = steps[at]
+    if step.name in _CALLS:  # what is called comes first
+        return any(_is_method(steps, x) for part in parts[:2] for x in part)
+    if step.name == "BINARY_OP":
+        return step.value == "%" and made_since(steps, at) >= 0
+    return step.name in (*_FORMATTING, "LOAD_FAST") or _is_method(steps, at)
 
 
 def _is_method(steps: tuple[bytecode.Step, ...], at: int) -> bool:

@@ -31,6 +31,7 @@ from ..numbers.compared_items import compared_in, comparison_of_item
 from ..numbers.drawn import choices, outcomes
 from ..numbers.fitness import check_codes
 from ..numbers.numbers import LATE, ItemRead, Number, NumberGuard, UnfitError, outcome_key
+from ..numbers.percents import PercentsInside
 from ..numbers.plain_parts import plain_parts
 from ..numbers.texts import TextsInside
 from ..sizes.found_sizes import has_extents, user_line
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from .inputs import Signature
 
 
-class NumbersInside(ArraysDrawn, TextsInside):
+class NumbersInside(ArraysDrawn, TextsInside, PercentsInside):
     """The part of a recorder that follows numbers."""
 
     signature: Signature
@@ -73,6 +74,7 @@ class NumbersInside(ArraysDrawn, TextsInside):
 
     def __init__(self) -> None:
         TextsInside.__init__(self)
+        PercentsInside.__init__(self)
         self.sizes_read = False  # has a size become a number?
         self.pinned: dict[Number, Any] = {}  # numbers whose value a guard has fixed
         self.handed_out: list[ref[Any]] = []
@@ -141,6 +143,7 @@ class NumbersInside(ArraysDrawn, TextsInside):
         """
         self.stores = {place: plain_parts(x) for place, x in self.stores.items()}
         self.texts.clear()
+        self.percents.clear()
         while self.on_the_tape:
             node = self.on_the_tape.pop()
             if isinstance(node, OpNode):

@@ -115,10 +115,17 @@ def _noted(recorder: Any, values: Sequence[Any], named: Mapping[str, Any]) -> Pr
     strange = not named.keys() <= {"sep", "end", "file", "flush"}
     if strange or stream is None or not all(type(x) in (str, type(None)) for x in ends):
         return None
+    percents = recorder.percents_in(values)
+    if percents is None:
+        return None
     try:
-        shown = tuple([_entry(recorder, x) for x in values])
+        entries = [
+            (True, percents[i]) if i in percents else _entry(recorder, x)
+            for i, x in enumerate(values)
+        ]
     except Changing:
         return None
+    shown = tuple(entries)
     sep, end = [x if x is None else pieces_of(recorder, x) for x in ends]
     frame = sys._getframe(2)
     where = frame.f_code.co_filename, frame.f_lineno

@@ -324,6 +324,7 @@ class Recorder(
         self.check_functions(outputs)
         self.check_arrays(recipes)
         self.check_drawn()
+        self.check_percents()
         self.check_parts()
         self.check_histories(outputs, recipes)
         writes = tuple(self.new_values())
