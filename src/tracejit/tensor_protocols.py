@@ -179,9 +179,11 @@ class ProtocolMethods(TensorCore):
                 "Use Tensor.cpu() to copy the tensor to host memory first.",
             )
         recorder = MODES.recorder
-        standing = recorder.array_of(self) if recorder is not None else None
+        array: np.ndarray[Any, Any] | None = None if recorder is None else recorder.array_of(self)
         # A view, so that reshaping the result in place does not reach into the tensor.
-        return fetched(self.array).view() if standing is None else standing
+        if array is None:
+            array = fetched(self.array).view()
+        return array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         array = np.asarray(self.numpy())
