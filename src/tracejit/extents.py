@@ -329,7 +329,7 @@ def _binary(operator: str, a: Any, b: Any) -> Any:
 def _divided(scope: Extents, operator: str, a: Any, b: Any) -> Any:
     """Floor division or remainder: exact on polynomials where every coefficient divides, else an atom."""
     if b == 0:
-        raise ZeroDivisionError("integer division or modulo by zero")
+        return OPERATORS[operator](1, 0)  # an error in Python's own words
     if type(a) is Extent:
         divisor = b.terms if type(b) is Extent else polynomial.constant(b)
         whole = polynomial.quotient(a.terms, divisor)

@@ -12,6 +12,9 @@ class PlainNumber:
 
     __slots__ = ()
 
+    def __init_subclass__(cls) -> None:
+        cls.__name__ = "int"  # Python's own errors name the class of what they refuse
+
     def __index__(self) -> int:
         raise NotImplementedError
 

@@ -200,6 +200,10 @@ class VaryingInt(VaryingNumber):
         return derived("invert", self)
 
 
+# Python's own errors name the class of what they refuse.
+VaryingFloat.__name__, VaryingInt.__name__ = "float", "int"
+
+
 def is_varying(value: Any) -> bool:
     """Is this one of the numbers here?
 

@@ -57,3 +57,82 @@ def test_numbers_in_slices_and_context_variables_are_plain() -> None:
         found = (now.get(), first, second, space.part.start, space.part.step, whole.stop)
         assert found == (i, i, i, i, i + 1, i)
         assert {*map(type, (*found, rest["part"].stop))} == {int}
+
+
+class Steps:
+    """What a function changes before it fails."""
+
+    def __init__(self) -> None:
+        self.count, self.rows, self.last = 0, [], None
+        self.source = iter(range(100))
+
+
+def _added(steps, rows, i):
+    steps.rows.append(i)
+
+
+def _counted(steps, rows, i):
+    steps.count += 1
+
+
+def _kept(steps, rows, i):
+    steps.last = i, steps.last
+
+
+def _taken(steps, rows, i):
+    next(steps.source)
+
+
+def _given(steps, rows, i):
+    rows.append(i)
+
+
+@pytest.mark.parametrize("change", [_added, _counted, _kept, _taken, _given])
+@pytest.mark.parametrize("fail", [lambda i: len(i), lambda i: _raise(i)], ids=["in C", "by raise"])
+def test_what_a_run_did_before_a_type_error_is_done_once(change, fail) -> None:
+    def step(x, i, steps, rows):
+        change(steps, rows, i)
+        return x * i, fail(i)
+
+    compiled, a, b = tj.compile(step), Steps(), Steps()
+    for i in (2, 3, 4, 5, 3):
+        lists, errors = ([], []), []
+        for function, steps, rows in ((step, a, lists[0]), (compiled, b, lists[1])):
+            with pytest.raises(TypeError) as found:
+                function(tj.ones(2), i, steps, rows)
+            errors.append(str(found.value))
+        assert errors[0] == errors[1]
+        assert lists[0] == lists[1]
+        assert (a.count, a.rows, a.last) == (b.count, b.rows, b.last)
+        assert a.source.__length_hint__() == b.source.__length_hint__()
+
+
+def _raise(i):
+    raise TypeError(f"not {i}")
+
+
+@pytest.mark.parametrize(
+    "fail",
+    [
+        lambda n: n[0],
+        lambda n: n + "a",
+        lambda n: "a" + n,
+        lambda n: n @ n,
+        lambda n: range(n + 0.5),
+        lambda n: n % (n - n),
+        lambda n: setattr(n, "name", 1),
+    ],
+)
+def test_errors_name_the_classes_of_plain_numbers(fail) -> None:
+    def caught(x, n):
+        try:
+            return fail(n)
+        except (TypeError, AttributeError, ZeroDivisionError) as error:
+            return x * n, str(error)
+
+    by_number, by_size = tj.compile(caught), tj.compile(lambda x: caught(x, x.shape[0]))
+    for n in (2, 3, 4, 5, 6):
+        x = tj.ones(n)
+        assert by_number(x, n)[1] == by_size(x)[1] == caught(x, n)[1]
+    for n in (2.5, 3.5, 4.5):
+        assert by_number(x, n)[1] == caught(x, n)[1]

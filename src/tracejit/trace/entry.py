@@ -153,7 +153,7 @@ class Entry(Made):
             kept = True
         except Exception as error:
             MODES.recorder = MODES.builder = None
-            check_error(error, recorder, lambda: is_as_before(recorder, guard))
+            check_error(error, recorder, lambda: is_as_before(self, recorder, guard, call))
             with recorder.careful("an error"):
                 end = Raise.of(error, recorder.failure is None)
                 kept = self._end_in(end, recorder, guard, tensors, why)

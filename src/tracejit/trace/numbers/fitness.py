@@ -6,6 +6,7 @@ mention such things keep their numbers as constants.
 
 from __future__ import annotations
 
+import dis
 import gc
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from weakref import ref
 from ...varying import plain
 from ..recording.transparent import attributes_of, is_transparent
 from ..state.checks import Check, Read
-from ..state.reads import is_library_class, reads_of
+from ..state.reads import is_library_class, owner_of, reads_of
 from ..state.special import CACHES
 from .functions import cache_is_called, leads_to_cache, leads_to_type, type_is_followed
 from .numbers import UnfitError
@@ -35,6 +36,8 @@ _GLOBALS = frozenset(
 _ATTRIBUTES = frozenset({"Decimal", "dumps", "dump", "isscalar", "from_float", "timedelta"})
 
 _CONSTANT = "numbers are constants here, because the code uses"
+
+_RAISE = dis.opmap["RAISE_VARARGS"]
 
 _METHODS = (MethodType, MethodWrapperType, BuiltinMethodType)
 
@@ -99,10 +102,20 @@ def check_error(error: Exception, recorder: Recorder, unchanged: Callable[[], bo
     """
     if not recorder.showed_sizes_or_numbers:
         return
-    nothing_done = isinstance(error, TypeError) and not recorder.has_effects
+    nothing_done = isinstance(error, TypeError) and not (recorder.has_effects or _is_raised(error))
     if nothing_done and recorder.failure is None and unchanged():
         raise UnfitError(f"numbers are constants here ({error})") from None
     _plain_error(error)
+
+
+def _is_raised(error: BaseException) -> bool:
+    """Does an error come from a ``raise`` in code of the user's, rather than from C?"""
+    way = error.__traceback__
+    while way is not None and way.tb_next is not None:
+        way = way.tb_next
+    if way is None or owner_of(way.tb_frame.f_code, way.tb_frame.f_globals) != "user":
+        return False
+    return way.tb_frame.f_code.co_code[way.tb_lasti] == _RAISE
 
 
 def _plain_error(error: BaseException) -> None:

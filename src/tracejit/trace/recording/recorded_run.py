@@ -21,7 +21,7 @@ from ..numbers.left import ELSEWHERE, Elsewhere, LeftNumber, noticing, reached_o
 from ..numbers.left_parts import parts_before, parts_left
 from ..numbers.places import Place, patched
 from ..objects import note_reached, withdraw
-from ..replay.held import contents, see, standing_for, with_held
+from ..replay.held import contents, is_same, see, standing_for, with_held
 from ..replay.read_places import seen_in
 from ..rounds.rounds import Rounds
 from ..rounds.settled import resume, settle
@@ -88,6 +88,12 @@ class Given:
         except RecursionError:  # a part of it contains itself now
             return True
         return any(now is not t for now, t in zip(leaves, self.tensors, strict=False))
+
+    def still_lies(self, places: Sequence[Place]) -> bool:
+        """Do these places, which it was found in, hold what they held?"""
+        now = seen_in(places)
+        alike = all(map(is_same, now, self.held))
+        return alike and not any(map(is_not, now, self.lying))
 
     def changed_by(self, entry: Entry, recorder: Recorder) -> bool:
         """Did the run change it, and not only by numbers that a replay leaves there, too?"""
@@ -245,10 +251,13 @@ def _hand_over_sizes(
         left.update(zip(entry.sized, told[len(entry.sizes) :], strict=True))
 
 
-def is_as_before(recorder: Recorder, guard: StateGuard) -> bool:
-    """Did a run leave Python state, random streams and the world alone, as far as can be told?"""
-    drawn = recorder.random_calls or recorder.drawn
-    return guard.difference() is None and not (recorder.sent or drawn)
+def is_as_before(entry: Entry, recorder: Recorder, guard: StateGuard, given: Given) -> bool:
+    """Did a run leave its arguments, Python state, random streams and the world alone, and can that be told?"""
+    if guard.limits or recorder.sent or recorder.random_calls or recorder.drawn:
+        return False
+    if recorder.stores or any(len(x.target) != x.start for x in guard.appended):
+        return False
+    return guard.difference() is None and not given.changed and given.still_lies(entry.held)
 
 
 def changing_modes() -> tuple[Any, ...]:

@@ -205,7 +205,7 @@ def contents(value: Any) -> Any:
     return value.copy() if type(value) in (list, dict) else value
 
 
-def _is_same(value: Any, before: Any) -> bool:
+def is_same(value: Any, before: Any) -> bool:
     """Does a list or dict hold the very same as before?"""
     if type(value) not in (list, dict):
         return True
@@ -247,7 +247,7 @@ def with_held(
     left: list[tuple[Any, Any, Any]] = []
     for place, (old, was) in zip(places, before, strict=True):
         now = place.read()
-        filled = not _is_same(old, was)
+        filled = not is_same(old, was)
         if now is not old:
             left.append((place, now, old))
             if filled:
