@@ -312,6 +312,8 @@ def _divided(a: Any, b: Any) -> Any:
     for x in (a, b):
         if type(x) not in _EXACT and not is_varying(x):
             return divmod(_concrete(a), _concrete(b))
+    if plain(b) == 0:  # an error in words of its own
+        return divmod(_concrete(a), _concrete(b))
     return derived("floordiv", a, b), derived("mod", a, b)
 
 

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import fractions
+import math
+import statistics
+import struct
+import time
 from collections import deque
 from contextvars import ContextVar
+from statistics import mean
 from types import SimpleNamespace
 
 import pytest
@@ -120,6 +126,7 @@ def _raise(i):
         lambda n: n @ n,
         lambda n: range(n + 0.5),
         lambda n: n % (n - n),
+        lambda n: divmod(n, n - n),
         lambda n: setattr(n, "name", 1),
     ],
 )
@@ -136,3 +143,42 @@ def test_errors_name_the_classes_of_plain_numbers(fail) -> None:
         assert by_number(x, n)[1] == by_size(x)[1] == caught(x, n)[1]
     for n in (2.5, 3.5, 4.5):
         assert by_number(x, n)[1] == caught(x, n)[1]
+
+
+def test_clocks_get_true_numbers() -> None:
+    @tj.compile
+    def step(x, pause):
+        time.sleep(pause)
+        return x * pause
+
+    for pause in (0.001, 0.002, 0.003):
+        assert tj.equal(step(tj.ones(2), pause), tj.full((2,), pause))
+
+
+def _exponent(n):
+    return math.ldexp(1.0, n)
+
+
+def _mean(n):
+    return statistics.mean([n, 1, 2]), mean([n, 5])
+
+
+def _seconds(n):
+    return fractions.Fraction(n), struct.pack("i", n)
+
+
+@pytest.mark.parametrize("use", [_exponent, _mean, _seconds])
+def test_code_that_takes_nothing_but_true_numbers_gets_them_after_effects(use) -> None:
+    def step(x, n, steps, total):
+        _counted(steps, None, n)
+        _kept(steps, None, n)
+        total.add_(1)
+        return x * n, use(n)
+
+    compiled, a, b = tj.compile(step), Steps(), Steps()
+    totals = tj.zeros(2), tj.zeros(2)
+    for n in (1, 2, 3, 4, 2):
+        expected = step(tj.ones(2), n, a, totals[0])[1]
+        assert compiled(tj.ones(2), n, b, totals[1])[1] == expected
+        assert (a.count, a.last) == (b.count, b.last)
+    assert tj.equal(*totals)

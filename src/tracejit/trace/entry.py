@@ -18,21 +18,14 @@ from ..runtime.plan.loops import NotNativeError
 from ..tensor import Tensor
 from .behind import PASSING, Behind, compile_backwards, why_failed
 from .numbers.arguments import without_varying
-from .numbers.fitness import (
-    check_caches,
-    check_codes,
-    check_error,
-    plain_state,
-    stored_alike,
-    take_back,
-)
+from .numbers.fitness import check_error, check_fit, plain_state, stored_alike, take_back
 from .numbers.places import Place, PlaceKey
 from .numbers.uses import SIZES
 from .recording.collection import Collection, collecting_rarely
 from .recording.inputs import Signature
 from .recording.kept_alive import give_back
 from .recording.outside import known_objects, seen_outside, unrepeatable, with_facts
-from .recording.recorded_run import Given, changing_modes, is_as_before, run_recorded
+from .recording.recorded_run import Given, changing_modes, is_undone, run_recorded
 from .recording.recorder import Recorder
 from .recording.recording import Recording
 from .replay.checks import make_accepts
@@ -153,7 +146,7 @@ class Entry(Made):
             kept = True
         except Exception as error:
             MODES.recorder = MODES.builder = None
-            check_error(error, recorder, lambda: is_as_before(self, recorder, guard, call))
+            check_error(error, recorder, lambda: is_undone(self, recorder, guard, call))
             with recorder.careful("an error"):
                 end = Raise.of(error, recorder.failure is None)
                 kept = self._end_in(end, recorder, guard, tensors, why)
@@ -207,8 +200,8 @@ class Entry(Made):
         if guard.may_write_unseen:
             MODES.deferral = None
         if self.varying or uses.item_lines or guard.places or self.extents:
-            check_codes(guard.codes, guard.checks, followed=not self.extents)
-            check_caches(guard)
+            names = [self.number_names[i] for i in (*self.varying, *self.sizes)]
+            check_fit(guard, names, followed=not self.extents)
         return guard
 
     def _end_in(

@@ -25,15 +25,17 @@ from .functions import cache_is_called, leads_to_cache, leads_to_type, type_is_f
 from .numbers import UnfitError
 from .places import Place
 from .plain_parts import plain_keys, plain_parts
+from .same_objects import check_same_objects
 
 if TYPE_CHECKING:
     from ..recording.recorder import Recorder
     from ..state.state import StateGuard
 
+_EVERYWHERE = {"Decimal", "ldexp", "sleep", "timedelta"}
 _GLOBALS = frozenset(
-    {"ctypes", "datetime", "decimal", "Decimal", "json", "marshal", "pow", "timedelta", "type"}
+    {"ctypes", "datetime", "decimal", "json", "marshal", "pow", "statistics", "type"} | _EVERYWHERE
 )
-_ATTRIBUTES = frozenset({"Decimal", "dumps", "dump", "isscalar", "from_float", "timedelta"})
+_ATTRIBUTES = frozenset({"dumps", "dump", "isscalar", "from_float"} | _EVERYWHERE)
 
 _CONSTANT = "numbers are constants here, because the code uses"
 
@@ -43,6 +45,17 @@ _METHODS = (MethodType, MethodWrapperType, BuiltinMethodType)
 
 #: Objects of a program that are looked through for sizes which were left there.
 _MOST_OBJECTS = 10_000
+
+
+def check_fit(guard: StateGuard, arguments: Iterable[str], followed: bool = True) -> None:
+    """Raise :class:`UnfitError` where the code of a run, or what is called by it, needs the numbers themselves.
+
+    ``arguments``: the names of those among the arguments; ``followed`` as in :func:`check_codes`.
+    """
+    check_codes(guard.codes, guard.checks, followed)
+    places = [str(place.check.key) for place in guard.places]
+    check_same_objects(guard.codes, {*arguments, *places})
+    check_caches(guard)
 
 
 def check_codes(codes: Sequence[CodeType], checks: Sequence[Check], followed: bool = True) -> None:
@@ -55,12 +68,19 @@ def check_codes(codes: Sequence[CodeType], checks: Sequence[Check], followed: bo
         globals_ = _GLOBALS - {"type"}
     elif any(map(leads_to_type, checks)):
         raise UnfitError(f"{_CONSTANT} 'type'")
+    if any(map(_leads_to_statistics, checks)):
+        raise UnfitError(f"{_CONSTANT} 'statistics'")
     for code in codes:
         if code.co_filename == "<string>" and code.co_name.startswith("__"):
             continue  # a method that a dataclass has by itself
         found = (globals_ & reads_of(code).globals) | _ATTRIBUTES.intersection(code.co_names)
         if found:
             raise UnfitError(f"{_CONSTANT} {min(found)!r}")
+
+
+def _leads_to_statistics(check: Check) -> bool:
+    found = check.expected if isinstance(check, Read) else None
+    return type(found) is FunctionType and found.__module__ == "statistics"
 
 
 def check_caches(guard: StateGuard) -> None:
@@ -94,16 +114,16 @@ def stored_alike(reads: Sequence[Read]) -> str | None:
     return f"{reads[0].name} is set to a number that varies" if reads else None
 
 
-def check_error(error: Exception, recorder: Recorder, unchanged: Callable[[], bool]) -> None:
-    """Raise :class:`UnfitError` for an error that only true numbers may have avoided, if nothing was done yet.
+def check_error(error: Exception, recorder: Recorder, undone: Callable[[], bool]) -> None:
+    """Raise :class:`UnfitError` for an error that only true numbers may have avoided, if the run can be made again.
 
-    Code in C that takes nothing else says so in words of its own. ``unchanged``: Python state is as before. Any other
-    error is the user's, and so are the numbers in it.
+    Code in C that takes nothing else says so in words of its own. ``undone``: Python state is as before, or is made so.
+    Any other error is the user's, and so are the numbers in it.
     """
     if not recorder.showed_sizes_or_numbers:
         return
     nothing_done = isinstance(error, TypeError) and not (recorder.has_effects or _is_raised(error))
-    if nothing_done and recorder.failure is None and unchanged():
+    if nothing_done and recorder.failure is None and undone():
         raise UnfitError(f"numbers are constants here ({error})") from None
     _plain_error(error)
 

@@ -83,6 +83,7 @@ class NumbersInside(ArraysDrawn, TextsInside, PercentsInside):
         self.lists_read: set[Any] = set()  # where lists of sizes were read
         self.value_lists: set[Any] = set()  # where lists are more than that, and read one by one
         self.stores: dict[Any, Any] = {}  # what the run put in places that vary, and in arguments
+        self.found_in_places: dict[Place, Any] = {}  # what lay in the former
         self.items_read: set[Number] = set()
         self.ways = 1.0  # among which what was drawn decides
         self.drawn: dict[Number, float] = {}  # from Python's generators, of how many numbers each

@@ -21,7 +21,7 @@ from ..numbers.left import ELSEWHERE, Elsewhere, LeftNumber, noticing, reached_o
 from ..numbers.left_parts import parts_before, parts_left
 from ..numbers.places import Place, patched
 from ..objects import note_reached, withdraw
-from ..replay.held import contents, is_same, see, standing_for, with_held
+from ..replay.held import Filled, contents, is_same, see, standing_for, with_held
 from ..replay.read_places import seen_in
 from ..rounds.rounds import Rounds
 from ..rounds.settled import resume, settle
@@ -89,11 +89,13 @@ class Given:
             return True
         return any(now is not t for now, t in zip(leaves, self.tensors, strict=False))
 
-    def still_lies(self, places: Sequence[Place]) -> bool:
-        """Do these places, which it was found in, hold what they held?"""
-        now = seen_in(places)
-        alike = all(map(is_same, now, self.held))
-        return alike and not any(map(is_not, now, self.lying))
+    def put_back(self, places: Sequence[Place]) -> None:
+        """Let these places, which it was found in, hold what they held."""
+        for place, value, held in zip(places, self.lying, self.held, strict=True):
+            if place.read() is not value:
+                place.store(value)
+            if not is_same(value, held):
+                Filled(place).put(held)
 
     def changed_by(self, entry: Entry, recorder: Recorder) -> bool:
         """Did the run change it, and not only by numbers that a replay leaves there, too?"""
@@ -183,6 +185,7 @@ def _run(
         return recorder.varying(number, value)
 
     recorder.standing = frozenset([place.key for place in guard.places])
+    recorder.found_in_places = {place: place.read() for place in guard.places}
     recorder.python_state = partial(_python_state, recorder, guard, entry.held)
     later = ExitStack()
     follows = entry.varying or standing or recorder.item_lines or recorder.size_lines
@@ -251,13 +254,41 @@ def _hand_over_sizes(
         left.update(zip(entry.sized, told[len(entry.sizes) :], strict=True))
 
 
-def is_as_before(entry: Entry, recorder: Recorder, guard: StateGuard, given: Given) -> bool:
-    """Did a run leave its arguments, Python state, random streams and the world alone, and can that be told?"""
-    if guard.limits or recorder.sent or recorder.random_calls or recorder.drawn:
+def is_undone(entry: Entry, recorder: Recorder, guard: StateGuard, given: Given) -> bool:
+    """Has a run left arguments, Python state, random streams and the world alone, or can what it left be taken back?
+
+    What it appended to lists, and put in single places, is.
+    """
+    if guard.limits or recorder.sent or recorder.random_calls or recorder.drawn or given.changed:
         return False
-    if recorder.stores or any(len(x.target) != x.start for x in guard.appended):
+    known = recorder.stores.keys() <= recorder.found_in_places.keys()
+    if not known or any(x.shrunk for x in guard.appended) or not _taken_back(guard):
         return False
-    return guard.difference() is None and not given.changed and given.still_lies(entry.held)
+    for appended in guard.appended:
+        appended.put([])
+    for place, value in recorder.found_in_places.items():
+        if place.read() is not value:
+            place.store(value)
+    given.put_back(entry.held)
+    return True
+
+
+def _taken_back(guard: StateGuard) -> bool:
+    """Do the places that ``guard`` compares hold what they held, perhaps from now on?"""
+    if guard.difference() is None:
+        return True
+    reads = guard.changes()
+    if not reads or not all(read.writable for read in reads):
+        return False
+    places = [Place(read, object, read.owner) for read in reads]
+    left = [place.read() for place in places]
+    for place in places:
+        place.store(place.check.expected)
+    if guard.difference() is None:
+        return True
+    for place, value in zip(places, left, strict=True):
+        place.store(value)
+    return False
 
 
 def changing_modes() -> tuple[Any, ...]:
