@@ -237,7 +237,7 @@ def _beside(op: Op, operands: tuple[Any, ...], attributes: dict[str, Any]) -> An
         # The number becomes a 0-d tensor, and two of these have the wider dtype, unlike one beside a number.
         wide = (cast(x, dtype=float32) if isinstance(x, Tensor) else x for x in operands)
         return cast(op(*wide), dtype=tensors[0].dtype)
-    return apply(op, with_numbers(op, operands), attributes, _given(op, operands))
+    return apply(op, with_numbers(op, operands), attributes, with_varying(op, operands))
 
 
 def _lacks_memory(op: Op, arrays: list[Any]) -> bool:
@@ -292,7 +292,7 @@ def _complex(value: Any, operands: tuple[Any, ...]) -> Tensor:
     return made
 
 
-def _given(op: Op, operands: tuple[Any, ...]) -> tuple[Any, ...] | None:
+def with_varying(op: Op, operands: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """The operands with varying numbers in them, if there are any to tell a recorder of."""
     if MODES.recorder is None or not any(map(is_varying, operands)):
         return None

@@ -219,6 +219,25 @@ def test_compiled_functions_inside_run_as_they_are_written():
     assert inner(x).item() == 36.0
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, n: vmap(lambda r: r * n)(x),
+        lambda x, n: vmap(lambda r: n - r.sum())(x),
+        lambda x, n: vmap(grad(lambda r: (r * n).sin().sum()))(x),
+        lambda x, n: grad(lambda z: vmap(lambda r: (r * n).exp())(z).sum())(x),
+        lambda x, n: vmap(vmap(lambda r: tj.where(r > n, r, n)))(x),
+        lambda x, n: tj.func.hessian(lambda r: (r * n).sin().sum())(x[0]),
+    ],
+)
+def test_numbers_vary_inside(function):
+    compiled = tj.compile(function)
+    x = tj.arange(6.0).reshape(2, 3) / 7
+    for n in (0.5, 1.5, 2.5, -1.0, 0.0, 3, 4, 5):
+        assert tj.allclose(compiled(x, n), function(x, n), atol=1e-6)
+    assert compiled.stats.recordings <= 4
+
+
 def test_a_sample_that_got_out_says_so():
     kept = []
     vmap(lambda x: kept.append(x) or x.sum())(tj.ones(2, 3))

@@ -155,6 +155,7 @@ REFUSED = {
     "a new formula": "group['weight_decay'] = 0.3",
     "a tensor": "group['lr'] = tj.tensor(0.3)",
     "beside a schedule": "group['lr'] = group['lr'] * 0.5; plan.step()",
+    "beside a schedule, ahead of a step": "group['lr'] = 0.3; plan.step(); loss = loss + train(job, x, y)",
     "carried": "group['lr'] = group['lr'] * 0.5; loss = loss + train(job, x, y)",
     "after a schedule": "plan.step(); group['lr'] = group['lr'] * 0.5",
 }

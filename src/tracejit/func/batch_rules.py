@@ -15,6 +15,7 @@ from ..ops import movement as m
 from ..ops.elementwise import cast
 from ..ops.op import Op
 from ..ops.table import Elementwise, Reduction, operand_info
+from ..standing import plain
 from ..tensor import Tensor
 from ..types import TensorType
 
@@ -129,7 +130,7 @@ def _elementwise(
     op: Elementwise, operands: Sequence[Operand], attributes: Attributes, size: int
 ) -> Tensor:
     """Types are promoted as those of a sample are, of which one may be a single number."""
-    infos = tuple(operand_info(x.value if x.kind is None else x.kind) for x in operands)
+    infos = tuple(operand_info(plain(x.value) if x.kind is None else x.kind) for x in operands)
     wanted = op.types(infos, attributes)[0]
     ndim = _ranks(operands)
     values = []

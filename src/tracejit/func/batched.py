@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..autograd.op_node import OpNode
-from ..dispatch import apply, with_numbers
+from ..dispatch import apply, with_numbers, with_varying
 from ..layout import contiguous_layout
 from ..locks import renewed_lock
 from ..mirrored import StandIn
@@ -176,8 +176,9 @@ def _apply(op: Op, operands: tuple[Any, ...], attributes: dict[str, Any], given:
         return _before[0](op, operands, attributes)
     if op.dynamic or op.tells_values or MODES.builder is not None:
         raise LeavesBatch
+    given = with_varying(op, operands)
     operands = with_numbers(op, operands)
-    found = [_operand(x, level) for x in operands]
+    found = [_operand(x, level) for x in given or operands]
     size = next(x.value.spec.shape[0] for x in found if x.batched)
     types = [x.spec if isinstance(x, Tensor) else x for x in operands]
     kind = op.infer(types, attributes)
@@ -185,7 +186,7 @@ def _apply(op: Op, operands: tuple[Any, ...], attributes: dict[str, Any], given:
     out = sample_of(samples, level, inside=True)
     tracked = any(x.requires_grad for x in operands if isinstance(x, Tensor))
     if tracked and op.grads and MODES.grad and kind.dtype.is_differentiable:
-        OpNode.record(op, operands, attributes, out)
+        OpNode.record(op, given or operands, attributes, out)
     return out
 
 

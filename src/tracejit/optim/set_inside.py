@@ -37,7 +37,7 @@ def set_inside(group: ParamGroup, name: str, value: Any, alike: Callable[[], boo
     if not numbers or id(group) in recorder.scheduled or not alike():
         recorder.unsupported(SETTING)
     elif (id(group), name) in recorder.standing:
-        recorder.set_hyper[id(group), name] = value
+        recorder.set_hyper.add((id(group), name))
     elif is_varying(value) or type(value) is not type(before) or value != before:
         recorder.unsupported(
             SETTING
@@ -80,12 +80,11 @@ class Overrides:
         self.group = group
         self.constants: dict[str, Any] = {}
         self.varying: dict[str, Any] = {}
-        for name, value in group.items():
-            now = recorder.set_hyper.get((id(group), name), value)
-            if is_varying(now):
-                self.varying[name] = now
+        for name, value in group.items():  # of a schedule's, if one has stepped after it was set
+            if is_varying(value):
+                self.varying[name] = value
             elif (id(group), name) in recorder.set_hyper:
-                self.constants[name] = now
+                self.constants[name] = value
         self.seen: Any = type(group)({}, group.plain)
 
     def __bool__(self) -> bool:

@@ -127,7 +127,7 @@ class GradientsInside(FunctionsInside, HooksInside, TapeInside, FlagsInside):
         self.rates_told: set[int] = set()  # schedules that told rates they set at the end
         self.outlooks: dict[int, Any] = {}  # what is known of them before, by their optimizers
         self.foreseen: dict[tuple[int, str], dict[str, Any]] = {}  # places where that stands
-        self.set_hyper: dict[tuple[int, str], Any] = {}  # by group and name: what the run set
+        self.set_hyper: set[tuple[int, str]] = set()  # by group and name: what the run set
 
     # --- tensors that stand for others ---------------------------------------------------------------------------
 
