@@ -152,6 +152,7 @@ def run_recorded(
     recorder.item_lines, recorder.size_lines = uses.item_lines, uses.size_lines
     recorder.value_lists = uses.value_lists
     recorder.hands_out_arrays = uses.unfit is None
+    recorder.found_in_places = {place: place.read() for place in guard.places}
     try:
         return _run(entry, recorder, guard, given, leaves)
     finally:
@@ -185,7 +186,6 @@ def _run(
         return recorder.varying(number, value)
 
     recorder.standing = frozenset([place.key for place in guard.places])
-    recorder.found_in_places = {place: place.read() for place in guard.places}
     recorder.python_state = partial(_python_state, recorder, guard, entry.held)
     later = ExitStack()
     follows = entry.varying or standing or recorder.item_lines or recorder.size_lines
