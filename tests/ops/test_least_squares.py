@@ -69,3 +69,14 @@ def test_a_matrix_that_is_not_finite_is_refused():
         tj.linalg.LinAlgError, match="lstsq: the input matrix contained non-finite values"
     ):
         tj.linalg.lstsq(tj.tensor([[1.0], [float("nan")]]), tj.ones(2, 1))
+
+
+def test_one_recording_serves_any_number_of_rows(rng):
+    compiled = tj.compile(lambda x, y: tj.linalg.lstsq(x, y).solution, strict=True)
+    for rows in (6, 7, 9, 30, 50, 13):
+        a, b = rng.standard_normal((rows, 4)), rng.standard_normal((rows, 2))
+        expected = np.linalg.lstsq(a, b, rcond=None)[0]
+        np.testing.assert_allclose(
+            compiled(tj.tensor(a), tj.tensor(b)).numpy(), expected, atol=1e-10
+        )
+    assert compiled.stats.recordings == 3  # the third one is for any number

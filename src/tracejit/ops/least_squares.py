@@ -26,24 +26,24 @@ __all__ = ["least_squares"]
 _BLOCK = 64
 
 
-def _type(a: TensorType, b: TensorType, *, tolerance: float) -> TensorType:
+def _type(a: TensorType, b: TensorType, *, tolerance: float | None) -> TensorType:
     batch, rows, columns = matrices(a).shape[:-2], *a.shape[-2:]
     if matrices(b).shape[:-1] != (*batch, rows):
         raise ShapeError(f"lstsq: expected matrices with equally many rows, got {a} and {b}")
     return TensorType((*batch, columns + 1, b.shape[-1]), a.dtype)
 
 
-def _solution(a: Any, b: Any, tolerance: float) -> Any:
+def _solution(a: Any, b: Any, tolerance: float | None) -> Any:
     return rows_of(least_squares(a, b, tolerance=tolerance), 0, a.shape[-1])
 
 
-def _right_grad(g: Any, a: Any, out: Any, tolerance: float) -> Any:
+def _right_grad(g: Any, a: Any, out: Any, tolerance: float | None) -> Any:
     """P^H g, where P is the pseudo-inverse of a: the least solution of a^H y = g."""
     g = conjugated(rows_of(g, 0, a.shape[-1]))
     return conjugated(_solution(adjoint(a), g, tolerance))
 
 
-def _left_grad(g: Any, a: Any, b: Any, out: Any, tolerance: float) -> Any:
+def _left_grad(g: Any, a: Any, b: Any, out: Any, tolerance: float | None) -> Any:
     """-y x^H + (b - a x) (P y)^H + P^H x (g - P a g)^H, with y = P^H g (Golub and Pereyra 1973)."""
     columns = a.shape[-1]
     g, x = conjugated(rows_of(g, 0, columns)), rows_of(out, 0, columns)
@@ -64,21 +64,25 @@ def _columns(x: Any, first: int, count: int) -> Any:
     _type,
     grad={"a": _left_grad, "b": _right_grad},
     samples=tuple(
-        Sample((a, np.ones((len(a), 2))), {"tolerance": 1e-9}) for a in (TALL, TALL.T.copy())
+        Sample((a, np.ones((len(a), 2))), {"tolerance": least})
+        for a, least in ((TALL, None), (TALL.T.copy(), 1e-9))
     ),
 )
 @small_on_one_thread
-def least_squares(a: Array, b: Array, *, tolerance: float) -> Array:
+def least_squares(a: Array, b: Array, *, tolerance: float | None) -> Array:
     """The X of least norm for which ``a @ X`` is closest to ``b``, above a row of the rank of ``a``.
 
-    What the triangular factor adds that would make its condition exceed ``1 / tolerance`` counts as zero.
+    What the triangular factor adds that would make its condition exceed ``1 / tolerance`` counts as zero: the number
+    of rows or columns times the precision, unless told.
     """
     left, right = on_the_host(a), on_the_host(b)
+    least = float(np.finfo(left.dtype).eps) * max(left.shape[-2:])
+    least = least if tolerance is None else tolerance
     columns, count = left.shape[-1], right.shape[-1]
     out = np.zeros((*left.shape[:-2], columns + 1, count), left.dtype)
     if left.size and right.size:
         for index in np.ndindex(*left.shape[:-2]):
-            x, rank = refusing("lstsq", _solved, left[index], right[index], tolerance)
+            x, rank = refusing("lstsq", _solved, left[index], right[index], least)
             out[index][:columns], out[index][columns] = x, rank
     return like_given(out, a)
 

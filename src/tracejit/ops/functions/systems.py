@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ... import dtypes
 from ...errors import ShapeError
 from .. import elementwise as e
@@ -178,11 +176,8 @@ def _by_factors(A: Tensor, right: Tensor, driver: Any) -> bool:
 
 def _least_squares(A: Tensor, right: Tensor, rcond: float | None) -> tuple[Tensor, Tensor]:
     """The solution and the rank."""
-    rows, columns = shape_of(A)[-2:]
-    tolerance = (
-        float(np.finfo(A.dtype.np).eps) * max(rows, columns) if rcond is None else float(rcond)
-    )
-    found = least_squares(A, right, tolerance=tolerance)
+    columns = shape_of(A)[-1]
+    found = least_squares(A, right, tolerance=None if rcond is None else float(rcond))
     rank = e.detach_copy(la.rows_of(found, columns, 1))[..., 0, 0]
     return la.rows_of(found, 0, columns), as_type(magnitude(rank), dtypes.int64)
 
