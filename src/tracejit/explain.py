@@ -212,7 +212,7 @@ def _tree(segment: Segment, depth: int) -> list[str]:
 def _outcome(key: Any) -> str:
     """What a guard found, as Python writes it."""
     kind, value = key
-    return repr(float.fromhex(value) if kind == "float" else value)
+    return repr(float.fromhex(value)) if kind == "float" else str(value)
 
 
 def _loop(loop: Value) -> str:

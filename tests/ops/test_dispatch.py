@@ -77,7 +77,7 @@ def test_recorder_hears_of_everything(listener):
     y.detach()
     assert listener.calls[-1][0] == "detach"
     y.numpy()
-    assert listener.calls[-1][0] == "escape"
+    assert listener.calls[-1][0] == "array_of"
 
 
 def test_printing_is_not_recorded(listener):

@@ -66,7 +66,7 @@ class CosineEmbeddingLoss(_MarginLoss):
 
     >>> import tracejit as tj
     >>> tj.nn.CosineEmbeddingLoss()(tj.ones(1, 2), tj.ones(1, 2), tj.tensor([-1]))
-    tensor(1.0000)
+    tensor(1.)
     """
 
     def forward(self, input1: Any, input2: Any, target: Any) -> Any:

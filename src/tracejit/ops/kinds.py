@@ -29,6 +29,7 @@ SHARE = frozenset(
         "where",
         "chosen",
         "clone",
+        "leaning",
         "square",
         "cube",
         "fourth",

@@ -90,7 +90,7 @@ def bessel_j0(x: Array) -> Array:
 @elementwise(
     None,
     promotion=p.to_float,
-    grad=lambda g, x, out: _first_order(g, x, out, bessel_j0(x)),
+    grad=lambda g, x, out: _first_order(g, x, out, bessel_j0),
     domain=WIDE,
 )
 def bessel_j1(x: Array) -> Array:

@@ -291,7 +291,7 @@ def cosine_embedding_loss(
 
     >>> import tracejit as tj
     >>> tj.cosine_embedding_loss(tj.ones(1, 2), tj.ones(1, 2), tj.tensor([-1]))
-    tensor(1.0000)
+    tensor(1.)
     """
     if target.ndim > 1:
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")

@@ -54,7 +54,7 @@ def check_fit(guard: StateGuard, arguments: Iterable[str], followed: bool = True
     """
     check_codes(guard.codes, guard.checks, followed)
     places = [str(place.check.key) for place in guard.places]
-    check_same_objects(guard.codes, {*arguments, *places})
+    check_same_objects(guard.codes, {*arguments, *places}, guard.checks)
     check_caches(guard)
 
 

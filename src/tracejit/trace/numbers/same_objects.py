@@ -9,37 +9,65 @@ import dis
 from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from types import CodeType
+from typing import Any
 
 from ...numpy_numbers import NUMBERS
+from ..state.checks import Check, Read
 from .numbers import UnfitError
 
 _IS = dis.opmap["IS_OP"]
 _NO_STEP = frozenset({"CACHE", "EXTENDED_ARG"})
+#: Steps that read what checks of Python state tell of, by its name there.
+_READING = frozenset({"LOAD_ATTR", "LOAD_GLOBAL", "LOAD_NAME"})
+
+#: The names by which two things are compared, each with: is it read from Python state?
+_Sides = tuple[tuple[str, bool], ...]
 
 
-def check_same_objects(codes: Iterable[CodeType], names: Collection[str]) -> None:
-    """Raise :class:`UnfitError` where code compares a number, or what has one of these names, by ``is``."""
+def check_same_objects(
+    codes: Iterable[CodeType], names: Collection[str], checks: Iterable[Check]
+) -> None:
+    """Raise :class:`UnfitError` where code compares a number, or what has one of these names, by ``is``.
+
+    What is compared with something that is no number, by these ``checks``, is another object in any case.
+    """
+    others: set[str] | None = None
     for code in codes:
         numbers, compared = _compared(code)
-        if numbers or not compared.isdisjoint(names):
+        for sides in compared:
+            if all(name not in names for name, _ in sides):
+                continue
+            if others is None:
+                others = _no_numbers(checks).difference(names)
+            numbers = numbers or not any(read and name in others for name, read in sides)
+        if numbers:
             raise UnfitError("numbers are constants here, because the code compares one by 'is'")
 
 
+def _no_numbers(checks: Iterable[Check]) -> set[str]:
+    """Names by which a run has read things that are no numbers, and none that is."""
+    read: dict[Any, bool] = {}
+    for check in checks:
+        if isinstance(check, Read) and type(check.key) is str:
+            read[check.key] = read.get(check.key, True) and type(check.expected) not in NUMBERS
+    return {name for name, other in read.items() if other}
+
+
 @lru_cache(maxsize=4096)
-def _compared(code: CodeType) -> tuple[bool, frozenset[str]]:
+def _compared(code: CodeType) -> tuple[bool, frozenset[_Sides]]:
     """Does code compare a literal number by ``is``, and the last names of what else it compares so?
 
-    >>> numbers, names = _compared((lambda a, b: (a is None, f(a).i is b.last)).__code__)
-    >>> numbers, sorted(names)
-    (False, ['i', 'last'])
+    >>> numbers, compared = _compared((lambda a, b: (a is None, f(a).i is b.last, a is b)).__code__)
+    >>> numbers, sorted(compared)
+    (False, [(('b', False), ('a', False)), (('last', True), ('i', True))])
     """
-    numbers, names = False, set[str]()
+    numbers, compared = False, set[_Sides]()
     for nested in code.co_consts:
         if isinstance(nested, CodeType):
             within = _compared(nested)
-            numbers, names = numbers or within[0], names | within[1]
+            numbers, compared = numbers or within[0], compared | within[1]
     if _IS not in code.co_code[::2]:
-        return numbers, frozenset(names)
+        return numbers, frozenset(compared)
     found = [x for x in dis.get_instructions(code) if x.opname not in _NO_STEP]
     for at, instruction in enumerate(found):
         if instruction.opcode != _IS:
@@ -48,8 +76,9 @@ def _compared(code: CodeType) -> tuple[bool, frozenset[str]]:
         constants = [x.argval for x in sides if x.opname == "LOAD_CONST"]
         numbers = numbers or any(type(x) in NUMBERS for x in constants)
         if not constants:
-            names.update(x.argval for x in sides if isinstance(x.argval, str))
-    return numbers, frozenset(names)
+            named = [x for x in sides if isinstance(x.argval, str)]
+            compared.add(tuple([(x.argval, x.opname in _READING) for x in named]))
+    return numbers, frozenset(compared)
 
 
 def _before(found: Sequence[dis.Instruction], end: int) -> int:
