@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from typing import Any
 
 import numpy as np
@@ -322,3 +322,27 @@ def test_backward_takes_gradients_of_parameters_that_it_saved() -> None:
     for other in found[1:]:
         for a, b in zip(found[0], other, strict=True):
             tj.testing.assert_close(a, b)
+
+
+def test_abstract_classes_that_a_library_has_put_a_function_into(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+
+    def hook(cls: type, other: type) -> Any:
+        asked.append(other)
+        return NotImplemented
+
+    monkeypatch.setattr(MutableMapping, "__subclasshook__", classmethod(hook))
+    f: Run = lambda x: Again.apply(x * 0.3)  # noqa: E731
+    compiled = tj.compile(f, strict=True)
+    for _ in range(3):
+        start = fresh(3, 4)
+        assert_close(first(compiled, start), first(f, start))
+
+    class Own:
+        pass
+
+    seen = tj.compile(lambda x: x + isinstance(Own(), MutableMapping))
+    assert seen(tj.zeros(1)).item() == 0
+    assert asked

@@ -13,6 +13,7 @@ import importlib
 import inspect
 import sys
 import threading
+from abc import ABCMeta
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -39,6 +40,8 @@ _USER = "user"
 #: Packages that compute for ``einx``: keys of its caches, and extents; and programs that it wrote, which have no name.
 _HELPERS = frozenset({"frozendict", "sympy", "mpmath", ""})
 _HELPED = frozenset({"einx"})
+#: What abstract classes call the functions of a class by that tell what is one of it.
+_OF_ABSTRACT = (ABCMeta.__instancecheck__.__code__, ABCMeta.__subclasscheck__.__code__)
 _LOGS = "a logger"
 _RESUME = dis.opmap["RESUME"]
 #: What runs when a module is imported that was not loaded.
@@ -204,7 +207,8 @@ class Listener:
             if not recorder.inside(tensor):  # else the run itself decides what it has
                 recorder.absent(tensor, name, self.names)
             return None
-        return None if found[1] is _USER and _helps_library(frame) else found[1]
+        spared = found[1] is _USER and (_helps_library(frame) or _tells_classes(frame))
+        return None if spared else found[1]
 
     def _report(self, frame: FrameType, reason: str) -> None:
         recorder = MODES.recorder
@@ -242,6 +246,16 @@ def _helps_library(frame: FrameType | None) -> bool:
     while frame is not None and (name := _root_of(frame)) in _HELPERS:
         frame = frame.f_back
     return name in _HELPED
+
+
+def _tells_classes(frame: FrameType) -> bool:
+    """Does this package ask what class something is of, of an abstract class that somebody has put a function into?"""
+    asking = frame.f_back
+    if asking is None or asking.f_code not in _OF_ABSTRACT:
+        return False
+    while asking is not None and asking.f_code in _OF_ABSTRACT:
+        asking = asking.f_back
+    return asking is not None and reads.owner_of(asking.f_code, asking.f_globals) == "package"
 
 
 def _root_of(frame: FrameType) -> str:
