@@ -26,19 +26,19 @@ def _converting(target: Function, convert: Callable[[Any, DType], Any]) -> Funct
     @functools.wraps(target)
     def inside(*args: Any, **kwargs: Any) -> Any:
         before = MODES.autocast
-        if before is None:
-            try:
-                return target(*args, **kwargs)
-            except AttributeError:
-                refuse_others(target, args, kwargs)
-                raise
-        args = tuple(convert(x, before) for x in args)
-        kwargs = {name: convert(x, before) for name, x in kwargs.items()}
-        MODES.autocast = None
         try:
+            if before is None:
+                return target(*args, **kwargs)
+            args = tuple(convert(x, before) for x in args)
+            kwargs = {name: convert(x, before) for name, x in kwargs.items()}
+            MODES.autocast = None
             return target(*args, **kwargs)
+        except AttributeError:
+            refuse_others(target, args, kwargs)
+            raise
         finally:
-            MODES.autocast = before
+            if before is not None:
+                MODES.autocast = before
 
     return inside
 

@@ -10,7 +10,6 @@ from typing import Any
 from ...errors import ArgumentValueError, warn
 from .. import reduction as r
 from ..precision import full_precision
-from ..tensors_only import refuse_others
 from .common import Tensor
 from .reductions import mean as mean_of
 
@@ -55,11 +54,7 @@ def flags_seen(target: Callable[..., Any]) -> Callable[..., Any]:
         if len(args) > first or "size_average" in kwargs or "reduce" in kwargs:
             given = dict(zip(names, args, strict=False)) | kwargs
             old_reduction(given.get("size_average"), given.get("reduce"), "mean")
-        try:
-            return target(*args, **kwargs)
-        except AttributeError:
-            refuse_others(target, args, kwargs)
-            raise
+        return target(*args, **kwargs)
 
     return full_precision(call)
 

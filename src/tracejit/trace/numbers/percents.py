@@ -15,7 +15,7 @@ from typing import Any
 
 from ... import bytecode
 from ...errors import user_frame
-from ...varying import VaryingNumber, plain
+from ...varying import is_varying, plain
 from .texts import PRINT, has_stand_in, in_calls_of_print, made_since
 
 #: A part of a template that takes one value: no keys of a dict, and no width that is another value.
@@ -70,21 +70,12 @@ class PercentsInside:
             self.unsupported("it makes text of a number that varies")
 
 
-def isinstance_of(value: Any) -> bool:
-    """Is this a number that varies?
-
-    >>> isinstance_of(1.0)
-    False
-    """
-    return issubclass(type(value), VaryingNumber)
-
-
 def _operands(number: Any, count: int) -> tuple[Any, ...]:
     """The values that ``%`` has at hand: a tuple, or one number (``count`` 0); none where that is not sure."""
     if count == 0:
         return (number,)
     held = [t for t in gc.get_referrers(number) if type(t) is tuple and len(t) == count]
-    held = [t for t in held if all(type(x) in _PLAIN or isinstance_of(x) for x in t)]
+    held = [t for t in held if all(type(x) in _PLAIN or is_varying(x) for x in t)]
     return held[0] if len(held) == 1 else ()
 
 
@@ -102,7 +93,7 @@ def _pieces(template: str, operands: tuple[Any, ...]) -> tuple[Any, ...] | None:
             made.append(part[:1])
             continue
         value = next(values)
-        made.append((value, None, part) if isinstance_of(value) else part % (value,))
+        made.append((value, None, part) if is_varying(value) else part % (value,))
     return tuple(made)
 
 
