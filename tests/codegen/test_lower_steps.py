@@ -120,6 +120,34 @@ def test_nothing_behind_the_last_element_is_read(
         assert memory
 
 
+@pytest.mark.parametrize("columns", [1, 2, 5, 7])
+def test_columns_of_rows_whose_length_a_call_tells_are_vector_code(
+    built: Any, columns: int
+) -> None:
+    lines = [f"    out[i * n + {c}] = x[i * {columns} + {c}] * c" for c in range(columns)]
+    text = kernel(
+        'x: "f32*", out: "f32*", n: "i64", c: "f32"',
+        "\n".join(["for i in range(lo, hi):", *lines, "return 0"]),
+    )
+    assert lower_kernel(text, "k", noalias=True, vector_bits=512, lacking=(), widen=512).widened
+    run = built(text)
+    for count in COUNTS[1::3]:
+        for step in (columns, columns + 3):
+            x, out = numbers(columns * count, "f4"), np.full(step * count, 77, np.float32)
+            assert run(x, out, step, np.float32(2), 0, count, 0) == 0
+            expected = np.full((count, step), 77, np.float32)
+            expected[:, :columns] = x.reshape(count, columns) * np.float32(2)
+            np.testing.assert_array_equal(out.reshape(count, step), expected)
+
+
+def test_columns_that_are_read_again_are_left_to_llvm() -> None:
+    text = kernel(
+        'out: "f32*", n: "i64"',
+        "for i in range(lo, hi):\n    out[i * n] = out[i * n + 1]\n    out[i * n + 2] = out[i * n]\nreturn 0",
+    )
+    assert not lower_kernel(text, "k", noalias=True, vector_bits=512, lacking=(), widen=512).widened
+
+
 def test_usual_choices_of_elements_some_steps_apart(built: Any) -> None:
     text = kernel(
         'x: "f32*", out: "f32*"',

@@ -11,6 +11,7 @@ import pytest
 
 import tracejit as tj
 from tracejit.codegen.cpu import short_rows as cpu_short_rows
+from tracejit.codegen.lower.lower import lower_kernel
 
 FUNCTIONS: dict[str, Callable[[tj.Tensor, tj.Tensor], Any]] = {
     "end": lambda x, s: x * s + 1,
@@ -20,6 +21,9 @@ FUNCTIONS: dict[str, Callable[[tj.Tensor, tj.Tensor], Any]] = {
     "parts": lambda x, s: tj.cat([x * s, x - s], -1),
     "crossed": lambda x, s: x.transpose(0, 1) + s,
     "turned": lambda x, s: (x.transpose(0, 1) * 2 + s).transpose(0, 1).contiguous(),
+    "frequencies": lambda x, s: tj.cat(
+        [f(x * 2.0**i + s) for i in range(5) for f in (tj.sin, tj.cos)], -1
+    ),
     "numbers": lambda x, s: x + tj.arange(x.shape[-1]) * s,
 }
 
@@ -124,6 +128,15 @@ def test_results_do_not_depend_on_the_number_of_threads() -> None:
         tj.set_num_threads(before)
     for a, b in zip(found[1], found[2], strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_many_functions_of_short_rows_are_printed_once() -> None:
+    """Three rows of ten functions are loops around the one over points, and vector code."""
+    text = source(FUNCTIONS["frequencies"], tj.randn(4000, 3), tj.randn(3))
+    assert len(re.findall(r"sin_f32|cos_f32", text)) == 10
+    name = re.search(r"def (\w+)", text)
+    assert name is not None
+    assert lower_kernel(text, name[1], noalias=True, vector_bits=512, lacking=(), widen=512).widened
 
 
 def test_few_columns_are_printed_apart() -> None:

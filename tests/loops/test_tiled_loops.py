@@ -43,6 +43,11 @@ def collecting(x: tj.Tensor, v: tj.Tensor, rounds: int) -> tj.Tensor:
     return tj.stack(seen)
 
 
+def in_one_line(x: tj.Tensor, v: tj.Tensor, rounds: int) -> tj.Tensor:
+    for _ in range(rounds): x = x * 0.5 + v  # noqa: E701  # fmt: skip
+    return x
+
+
 def items_of(f: Any) -> list[type]:
     """The kinds of loops in the programs of a compiled function."""
     items = [i for entry in f._all() for p in entry.programs() for i in p.plan.items]
@@ -61,7 +66,7 @@ def inputs(size: int, dtype: tj.dtype) -> tuple[tj.Tensor, tj.Tensor]:
 @pytest.mark.sampled(12)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("dtype", [tj.float32, tj.float64, tj.bfloat16], ids=str)
-@pytest.mark.parametrize("function", [pendulum, swapped, pushed])
+@pytest.mark.parametrize("function", [pendulum, swapped, pushed, in_one_line])
 def test_the_bits_are_those_of_round_by_round(
     function: Callable[..., Any], dtype: tj.dtype, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,6 +39,7 @@ class Scratch:
 
 Parameter = Pointer | Number | Scratch
 _PARAMETER = re.compile(r'^    (\w+): "', re.MULTILINE)
+_COMMENT = re.compile("#.*")
 
 
 def kernel_name(group: Group) -> str:
@@ -62,6 +63,11 @@ class Function:
     def is_per_worker(self) -> bool:
         """Has each worker temporary memory of its own?"""
         return any(isinstance(p, Scratch) and p.per_worker for p in self.parameters)
+
+    @property
+    def statements(self) -> str:
+        """The text without its comments, which quote what users wrote: loops and subscripts may be in them."""
+        return _COMMENT.sub("", self.source)
 
     @property
     def named_parameters(self) -> dict[str, Parameter]:

@@ -18,7 +18,7 @@ from .reduce import write_blocks
 from .rows import write_rows
 from .rows_and_columns import write_rows_and_columns
 from .running import open_points
-from .short_rows import LONGEST_END, short_ends
+from .short_rows import LONGEST_END, is_long_text, short_ends
 
 __all__ = ["points_together", "write_kernel"]
 
@@ -126,7 +126,10 @@ def _looped(writer: Writer) -> tuple[tuple[int, ...], list[dict[int, str]] | Non
 def _write_points(writer: Writer) -> Function:
     """No reduction: one pass over the points."""
     looped, ends = _looped(writer)
-    indent, extent, grain, scope = _open_points(writer, looped)
+    outer = 0
+    if ends is not None and len(looped) == 1 and is_long_text(writer, ends):
+        outer, ends = _open_places(writer, ends), None
+    indent, extent, grain, scope = _open_points(writer, looped, outer)
     for place in ends or [{}]:
         if place:
             writer.variables.update(place)
@@ -136,13 +139,22 @@ def _write_points(writer: Writer) -> Function:
     return writer.finish(extent, grain, writer.name, f"{describe_domain(writer.group)}: pointwise")
 
 
-def _open_points(writer: Writer, axes: tuple[int, ...]) -> tuple[int, int, int, Scope]:
-    """Open the loops over all points; returns indent, parallel extent, grain, and what has been read."""
+def _open_places(writer: Writer, ends: list[dict[int, str]]) -> int:
+    """Open loops over places along the last axes, around the one over points; returns their number."""
+    for depth, axis in enumerate(ends[0]):
+        variable = writer.variables[axis] = f"i{axis}"
+        extent = 1 + max(int(place[axis]) for place in ends)
+        writer.text.add(1 + depth, f"for {variable} in range({extent}):")
+    return len(ends[0])
+
+
+def _open_points(writer: Writer, axes: tuple[int, ...], outer: int) -> tuple[int, int, int, Scope]:
+    """Open the loops over all points, in so many others; returns indent, parallel extent, grain, what has been read."""
     if len(axes) <= 1:
-        writer.text.add(1, "for i0 in range(lo, hi):")
+        writer.text.add(1 + outer, "for i0 in range(lo, hi):")
         if axes:
             writer.variables[0] = "i0"
-        return 2, writer.extents_product(axes), elements_per_chunk(writer.group.values), {}
+        return 2 + outer, writer.extents_product(axes), elements_per_chunk(writer.group.values), {}
     elements = elements_per_chunk(writer.group.values)
     crossed = crossed_reads(writer, axes)
     if crossed:

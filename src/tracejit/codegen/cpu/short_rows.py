@@ -25,6 +25,8 @@ MOST_AT_ENDS, LEAST_POINTS = 100, 1 << 13
 LEAST_TERMS = 1 << 12
 #: Fewest points of a last dimension of one element: a loop of one round takes as long as ten points.
 LEAST_SINGLE = 1 << 10
+#: The most functions that are evaluated apart: each is a hundred instructions, three times.
+MOST_FUNCTIONS = 12
 #: So many elements of a last dimension LLVM stores together, and so many rounds of a loop fill vectors.
 LONGEST_END, LEAST_ROUNDS = 8, 16
 #: Half precision, whose steps are not in the text (`turns`), is stored one by one: longer rows fill vectors better.
@@ -84,6 +86,12 @@ def short_ends(writer: Writer, axes: Sequence[int]) -> list[dict[int, str]] | No
         if found is not None:
             return found
     return None
+
+
+def is_long_text(writer: Writer, ends: Sequence[dict[int, str]]) -> bool:
+    """Are the places along the last axes better loops, around the one over points, for what is computed at each?"""
+    functions = sum(evaluates_functions([value]) for value in writer.group.values)
+    return len(ends) > 1 and functions * len(ends) > MOST_FUNCTIONS
 
 
 def short_kept(writer: Writer) -> tuple[list[Point], list[dict[int, str]]] | None:

@@ -132,29 +132,6 @@ class Body:
         """Are elements read or written that do not lie next to each other?"""
         return any(self.kind(at.result) == "place" for _, at in self.accesses())
 
-    def pairs_to_compare(self) -> list[tuple[str, str]]:
-        """Indices into one array, written and touched otherwise, that are not the same."""
-        found: dict[tuple[str, str], tuple[str, str]] = {}
-        accesses = self.accesses()
-        for written in (at for opcode, at in accesses if opcode == "store"):
-            for _, other in accesses:
-                a, b = written.operands[1], other.operands[1]
-                key = (self.spelled(a), self.spelled(b))
-                if written.operands[0] == other.operands[0] and key[0] != key[1]:
-                    if self._are_of_one_row(written, other):
-                        continue
-                    if "stepping" in (self.kind(a), self.kind(b)):
-                        raise NotWidened("two ways through one array")
-                    found.setdefault(key, (a, b))
-        return list(found.values())
-
-    def _are_of_one_row(self, written: Instruction, other: Instruction) -> bool:
-        """Are two elements of the same short rows written, and nothing of them read?"""
-        a, b = (self.steps.get(at.result) for at in (written, other))
-        if a is None or b is None or a.rows != b.rows or self.reads(written.result):
-            return False
-        return abs(a.at - b.at) < a.step
-
     def usual(self, interleave: int) -> Body:
         """The body for lanes whose usual choices come out as usual: that they do is left to ``checks``.
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from tracejit.codegen.lower.body import NEUTRAL, Body, Carried
-from tracejit.codegen.lower.instructions import with_calls_inline
-from tracejit.codegen.lower.rounds import Target, VectorPrinter, all_lanes
+from tracejit.codegen.lower.instructions import all_lanes, with_calls_inline
+from tracejit.codegen.lower.rounds import Target, VectorPrinter
 
 __all__ = ["IN_TURN", "CarriedLanes", "is_sum"]
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, TypeVar
 from tracejit.codegen.lower.body import BITS, Body, Loop, body_of
 from tracejit.codegen.lower.carried import CarriedLanes
 from tracejit.codegen.lower.instructions import NotWidened
+from tracejit.codegen.lower.meetings import pairs_to_compare
 from tracejit.codegen.lower.rounds import Rounds, Target
 from tracejit.codegen.lower.types import I64, Value, fail
 
@@ -308,7 +309,7 @@ def _checked(body: Body) -> Body:
         apart
         or body.exits
         or body.divides()
-        or body.pairs_to_compare()
+        or pairs_to_compare(body)
         or body.reads_what_it_stored()
     ):
         raise NotWidened("columns that do not lie side by side")

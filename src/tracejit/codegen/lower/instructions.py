@@ -17,6 +17,7 @@ __all__ = [
     "Instruction",
     "NotWidened",
     "Spelling",
+    "all_lanes",
     "is_literal",
     "read",
     "with_calls_inline",
@@ -233,3 +234,12 @@ def _function(text: str) -> tuple[list[str], list[Instruction], str]:
     if head is None or lines[1] != "entry:" or lines[-1] != "}" or "  ret " not in lines[-2]:
         raise NotWidened(lines[0])
     return _NAME.findall(head[2]), read(lines[2:-2]), lines[-2].split(" ")[-1]
+
+
+def all_lanes(type_: str, literal: str, lanes: int) -> str:
+    """A number in all lanes.
+
+    >>> all_lanes("i32", "7", 4), all_lanes("i32", "7", 1)
+    ('splat (i32 7)', '7')
+    """
+    return literal if lanes == 1 else f"splat ({type_} {literal})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracejit.codegen.lower.instructions import Instruction
+from tracejit.codegen.lower.instructions import Instruction, all_lanes
 from tracejit.codegen.lower.steps import BITS, SUFFIX
 
 if TYPE_CHECKING:
@@ -58,22 +58,29 @@ def store_places(rounds: Rounds, instruction: Instruction) -> None:
     printer, type_ = rounds.printer, instruction.type
     vector, align = printer.spell(type_), BITS[type_] // 8
     value, pointer = instruction.operands
+    mask = rounds.mask
+    if mask is None and rounds.lanes > 1 and _are_many(rounds):
+        mask = all_lanes("i1", "true", rounds.lanes)
     for part in range(rounds.parts):
         whole = rounds.operand(value, type_, part)
-        if rounds.mask is not None:
+        if mask is not None:
             name = f"@llvm.masked.scatter.v{printer.lanes}{SUFFIX.get(type_, type_)}.v{printer.lanes}p0"
-            pointers, mask = printer.spell("ptr"), printer.spell("i1")
-            printer.target.declare(f"declare void {name}({vector}, {pointers}, i32, {mask})")
-            places = f"{pointers} {_places(rounds, pointer)}, i32 {align}"
-            rounds.lines.append(
-                f"  call void {name}({vector} {whole}, {places}, {mask} {rounds.mask})"
-            )
+            pointers, truths = printer.spell("ptr"), printer.spell("i1")
+            printer.target.declare(f"declare void {name}({vector}, {pointers}, i32, {truths})")
+            places = f"{pointers} {_places(rounds, pointer, part)}, i32 {align}"
+            rounds.lines.append(f"  call void {name}({vector} {whole}, {places}, {truths} {mask})")
             continue
         for lane in range(rounds.lanes):
             address, one = _place(rounds, pointer, part * rounds.lanes + lane), whole
             if rounds.lanes > 1:
                 one = printer.emit(rounds.lines, f"extractelement {vector} {whole}, i64 {lane}")
             rounds.lines.append(f"  store {type_} {one}, ptr {address}, align {align}")
+
+
+def _are_many(rounds: Rounds) -> bool:
+    """Are so many values written to such places that one instruction for each is worth its time?"""
+    stores = [i for i in rounds.body.instructions if i.opcode == "store"]
+    return sum(rounds.body.kind(i.operands[1]) == "place" for i in stores) > 4
 
 
 def _place(rounds: Rounds, pointer: str, number: int) -> str:
@@ -90,10 +97,10 @@ def _place(rounds: Rounds, pointer: str, number: int) -> str:
     return known
 
 
-def _places(rounds: Rounds, pointer: str) -> str:
-    """The addresses of the elements of all lanes, of the only part."""
+def _places(rounds: Rounds, pointer: str, part: int = 0) -> str:
+    """The addresses of the elements of all lanes of a part."""
     made = rounds.body.definitions[pointer]
-    first, every = _place(rounds, pointer, 0), rounds.printer.spell("i64")
+    first, every = _place(rounds, pointer, part * rounds.lanes), rounds.printer.spell("i64")
     offsets = rounds.printer.offsets(made.operands[1])
     text = f"getelementptr {made.type}, ptr {first}, {every} {offsets}"
     return rounds.printer.emit(rounds.lines, text)

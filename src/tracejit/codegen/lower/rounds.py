@@ -9,12 +9,12 @@ from typing import Protocol
 
 from tracejit.codegen.lower.anywhere import load_anywhere
 from tracejit.codegen.lower.body import BITS, Body
-from tracejit.codegen.lower.instructions import Instruction, Spelling, is_literal
+from tracejit.codegen.lower.instructions import Instruction, Spelling, all_lanes, is_literal
 from tracejit.codegen.lower.places import load_places, store_places
 from tracejit.codegen.lower.steps import SUFFIX, load_stepped, store_stepped
 from tracejit.codegen.lower.words import read_first, write_first
 
-__all__ = ["Rounds", "Target", "VectorPrinter", "all_lanes"]
+__all__ = ["Rounds", "Target", "VectorPrinter"]
 
 _TYPE_NAMES = re.compile(r"\.(f\d+|i\d+)")
 
@@ -379,12 +379,3 @@ class Rounds:
         printer.target.declare(f"declare {vector} {name}({many}, i32, {truths}, {vector})")
         given = f"{many} {pointers}, i32 {BITS[type_] // 8}, {mask}, {vector} zeroinitializer"
         return printer.emit(self.lines, f"call {vector} {name}({given})")
-
-
-def all_lanes(type_: str, literal: str, lanes: int) -> str:
-    """A number in all lanes.
-
-    >>> all_lanes("i32", "7", 4), all_lanes("i32", "7", 1)
-    ('splat (i32 7)', '7')
-    """
-    return literal if lanes == 1 else f"splat ({type_} {literal})"

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from tracejit.codegen.lower.body import BITS, Body, Loop, body_of
 from tracejit.codegen.lower.carried import IN_TURN, CarriedLanes, is_sum
 from tracejit.codegen.lower.instructions import FAILED, Instruction, NotWidened, is_literal
+from tracejit.codegen.lower.meetings import pairs_to_compare
 from tracejit.codegen.lower.rounds import Rounds, Target
 
 __all__ = ["Loop", "NotWidened", "widened"]
@@ -102,7 +103,7 @@ class _VectorLoop(CarriedLanes):
     ) -> None:
         super().__init__(body, target, lanes, loop.counter, text_of)
         self.loop, self.usual = loop, usual
-        self.pairs = body.pairs_to_compare()
+        self.pairs = pairs_to_compare(body)
         self.one_by_one = body.better_one_by_one()
         self.streamed = self._streamed()
 

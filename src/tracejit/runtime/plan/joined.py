@@ -161,8 +161,8 @@ def _with_kernel(
 
 
 def _places(function: Function) -> list[tuple[str, str]]:
-    """The parameters that a kernel reads and writes, and where; comments quote what users wrote."""
-    found = _PLACES.findall(re.sub("#.*", "", function.source))
+    """The parameters that a kernel reads and writes, and where."""
+    found = _PLACES.findall(function.statements)
     return [(name, at) for name, at in found if name in function.named_parameters]
 
 
@@ -186,7 +186,7 @@ def _inner(function: Function, value: Value, plane: Any) -> tuple[str, str] | tu
 
     Nothing where it goes through all elements as one, None where it does something else.
     """
-    loops = _LOOPS.findall(function.source)
+    loops = _LOOPS.findall(function.statements)
     samples, rows = value.spec.shape[:2]
     parameters = function.named_parameters
     index = _index_of(function, value)

@@ -27,8 +27,8 @@ from .tiled_loops_ir import tiled_loop_text
 
 __all__ = ["TiledLoop", "goes_by_elements", "tiled_loop"]
 
-#: Bytes that a tile reads and writes in a round, and the elements of the smallest one.
-TILE_BYTES, LEAST = 1 << 16, 256
+#: Bytes that a tile reads and writes in a round, which nearest caches hold, and the elements of the smallest one.
+TILE_BYTES, LEAST = 24 << 10, 256
 _LOOPS = re.compile(r"\bfor (\w+) in range\(([^)]*)\):")
 _PLACES = re.compile(r"\b(\w+)\[([^\]]*)\]")
 
@@ -57,7 +57,8 @@ def goes_by_elements(code: KernelCode, carried: Set[Value], targets: Set[Value])
     if len(code.functions) != 1 or code.group is None or code.group.reduced:
         return False
     function, met = code.functions[0], carried | targets
-    loops = _LOOPS.findall(function.source)
+    text = function.statements
+    loops = _LOOPS.findall(text)
     if len(loops) != 1 or loops[0][1] != "lo, hi":
         return False
     own = set()
@@ -70,7 +71,7 @@ def goes_by_elements(code: KernelCode, carried: Set[Value], targets: Set[Value])
             own.add(name)
             if p.offset:
                 return False
-    return all(at == loops[0][0] for name, at in _PLACES.findall(function.source) if name in own)
+    return all(at == loops[0][0] for name, at in _PLACES.findall(text) if name in own)
 
 
 def tiled_loop(kernels: Sequence[Kernel], steps: Sequence[Step], rounds: Any) -> TiledLoop | None:
