@@ -150,3 +150,63 @@ def test_a_table_of_a_table() -> None:
     at[50] = 5
     with pytest.raises(IndexError):
         f(at)
+
+
+def between(image: tj.Tensor, x: tj.Tensor, y: tj.Tensor) -> tj.Tensor:
+    """Elements between those of an image."""
+    left, top = x.floor(), y.floor()
+    a, b, i, j = x - left, y - top, top.long(), left.long()
+    upper = image[i, j] * (1 - a) + image[i, j + 1] * a
+    return upper * (1 - b) + (image[i + 1, j] * (1 - a) + image[i + 1, j + 1] * a) * b
+
+
+@pytest.mark.parametrize("count", [1, 7, 16, 33, 5000])
+def test_computed_places_are_looked_up_where_they_are_computed(count: int) -> None:
+    numbers = np.random.default_rng(count)
+    image = tj.tensor(numbers.normal(size=(20, 30)).astype("f4"))
+    x = tj.tensor(numbers.uniform(0, 28, count).astype("f4"))
+    y = tj.tensor(numbers.uniform(-19, 18, count).astype("f4"))
+    f = tj.compile(between, strict=True)
+    for _ in range(3):
+        found = f(image, x, y)
+    np.testing.assert_allclose(found.numpy(), between(image, x, y).numpy(), 1e-5, 1e-5)
+    assert len(f.kernels) == 1
+    assert "wrap_index" not in f.kernels[0].name
+    for wrong in (29.5, -31.0, 1e30, float("nan"), float("inf")):
+        x[count // 2] = wrong
+        with pytest.raises(IndexError) as expected:
+            between(image, x, y)
+        with pytest.raises(IndexError) as error:
+            f(image, x, y)
+        assert str(error.value) == str(expected.value)
+
+
+def test_gradients_of_what_lies_between() -> None:
+    numbers = np.random.default_rng(0)
+    f, found = tj.compile(between, strict=True), []
+    x, y = (tj.tensor(numbers.uniform(0, high, 70)) for high in (28, 18))
+    values = numbers.normal(size=(20, 30))
+    for call in (between, f, f, f):
+        image, at = tj.tensor(values, requires_grad=True), x.clone().requires_grad_()
+        call(image, at, y).square().sum().backward()
+        assert image.grad is not None
+        assert at.grad is not None
+        found.append((image.grad.numpy(), at.grad.numpy()))
+    for grads in found[1:]:
+        for mine, expected in zip(grads, found[0], strict=True):
+            np.testing.assert_allclose(mine, expected, 1e-10, 1e-12)
+
+
+def test_nothing_is_written_where_a_computed_place_is_out_of_range() -> None:
+    def step(table: tj.Tensor, at: tj.Tensor, total: tj.Tensor) -> tj.Tensor:
+        total += table[(at * 2).long()]
+        return total * 2
+
+    f = tj.compile(step)
+    table, at = tj.rand(100), tj.linspace(0, 49, 40)
+    for _ in range(3):
+        f(table, at, tj.zeros(40))
+    at[20], total = 50.0, tj.ones(40)
+    with pytest.raises(IndexError):
+        f(table, at, total)
+    assert total.tolist() == [1.0] * 40

@@ -95,3 +95,23 @@ def test_all_sizes_at_once():
     ready = prepare(plain, wrt).graph
     parts = partition(ready, differentiate(ready, wrt))
     assert (forward, backward) == (run_passes(parts.forward), run_passes(parts.backward))
+
+
+def test_sums_of_outer_products_are_one_product():
+    """A vector seen as a column takes no more memory than the vector."""
+    graph = looped(
+        ["f64 200", "f64 200 200"],
+        ["f64 200 200"],
+        ["f64 200"],
+        5,
+        lambda c, f, i: (
+            [f[0] @ (c[0] * 0.5), c[1] + (c[0] * 0.5)[:, None] @ i[0][None]],
+            [],
+        ),
+    )
+    found = sums(graph)
+    assert [v.op.name for v in found.values].count("matmul") == 1
+    assert [v.op.name for v in loops(found)[0].values].count("matmul") == 1
+    arrays = random_inputs(graph)
+    for a, b in zip(run(found, arrays), run(graph, arrays), strict=True):
+        np.testing.assert_allclose(a, b, 1e-10, 1e-12)

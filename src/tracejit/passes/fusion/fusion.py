@@ -135,7 +135,16 @@ class Fuser(Admission):
         if group.externals.setdefault(index, positions) != positions:
             self.new_step(Call(value), value)
         else:
-            self.new_step(group, value)
+            self.after_positions(index, self.new_step(group, value))
+
+    def after_positions(self, index: Value, step: int) -> None:
+        """Let a lookup follow the positions that it reads, in their kernel, if that computes them from memory."""
+        first = self.where.get(root(index))
+        if not self.across or first is None or not isinstance(self.steps[first], Group):
+            return
+        group = self.group(first)
+        if group.reduced is None and hangs_on_memory(group, root(index)):
+            self.merge(first, step)
 
     # --- result --------------------------------------------------------------------------------------------------
 
@@ -173,6 +182,22 @@ def fuse(
     [2]
     """
     return Fuser(graph, fusible, before or {}, across).run()
+
+
+def hangs_on_memory(group: Group, value: Value) -> bool:
+    """Is a value of a group computed from what the kernel reads?
+
+    Lanes look up at such positions; those that are known without memory are left to LLVM.
+    """
+    waiting, seen = [value], {value}
+    while waiting:
+        for x in waiting.pop().value_operands:
+            if x in group.externals:
+                return True
+            if root(x) not in seen:
+                seen.add(root(x))
+                waiting.append(root(x))
+    return False
 
 
 __all__ = ["Call", "Group", "Schedule", "fuse"]

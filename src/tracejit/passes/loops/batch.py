@@ -58,6 +58,8 @@ def _padded(attributes: Attributes, count: int) -> Attributes:
     return {**attributes, "widths": ((0, 0), *attributes["widths"])}
 
 
+#: Views that show all of what they view.
+_WHOLE = (m.reshape, m.permute, m.unsqueeze, m.squeeze)
 #: What becomes of the attributes of an op whose operands are stacks, all of them.
 _ATTRIBUTES: dict[Op, Callable[[Attributes, int], Attributes]] = {
     m.reshape: _shape,
@@ -150,7 +152,17 @@ def _swells(value: Value, stacked: Sequence[bool]) -> bool:
 
 
 def size_of(value: Value) -> int:
-    """The memory of a value, on which no choice between kernels may depend much."""
+    """The memory of a value, on which no choice between kernels may depend much.
+
+    An extent of one counts as more unless a view put it there.
+
+    >>> from tracejit.ir import parse
+    >>> graph = parse("graph f(x: f32[80]) { %0: f32[80, 1] = unsqueeze(x, dims=(1,)) return %0 }")
+    >>> size_of(graph.outputs[0])
+    320
+    """
+    while value.op in _WHOLE:
+        value = value.value_operands[0]
     return weights((value,), ())[value]
 
 
