@@ -32,8 +32,8 @@ LONG = frozenset(
         *("exp", "log", "sin", "cos", "tanh", "pow"),
     ]
 )
-#: NumPy reduces whole numbers in so much less time than it takes for an element of a long loop.
-QUICKER = 4
+#: An element of a long loop takes so many times as long as one that NumPy reduces: a whole number, one with a fraction.
+QUICKER, QUICKER_FLOATS = 4, 16
 _HALVES = (float16.np, bfloat16.np)
 _FLOATS = tuple([kind.np for kind in (float16, bfloat16, float32, float64)])
 #: What runs an op as a program: the op, its arrays, attributes, whether NumPy's bits are those of the kernel, and the
@@ -70,21 +70,27 @@ def by_program(
 
 
 def reduced_by_program(op: Any, x: Array, attributes: Mapping[str, Any]) -> Array | None:
-    """The result of a reduction where NumPy takes long: of whole numbers and truth values, and of half precision.
+    """The result of a reduction where NumPy takes longer: it has one thread, and converts narrow numbers first.
 
-    Only sums of half precision have bits of their own.
+    Only sums of numbers with a fraction have bits of their own; products of them are left to NumPy, for they may
+    overflow in one order alone.
 
     >>> from tracejit.ops.reduction import sum
     >>> reduced_by_program(sum, np.ones(3, np.int8), {"dims": (0,), "keepdim": False}) is None  # too few
     True
     """
-    if type(x) is not np.ndarray or x.size < LEAST or not _run:
+    if type(x) is not np.ndarray or x.size < LEAST or not _run or not _are_native((x,)):
         return None
-    half = x.dtype in _HALVES and op.combine != "prod"  # which may overflow in one order alone
-    if not (half or x.dtype.kind in "biu" or op.combine in ("any", "all")) or not _are_native((x,)):
+    floats = x.dtype in _FLOATS
+    if (
+        op.combine == "prod"
+        if floats
+        else not (x.dtype.kind in "biu" or op.combine in ("any", "all"))
+    ):
         return None
-    same = not (half and op.combine == "sum")
-    return _run[0](op, (x,), attributes, same, x.size if half else x.size // QUICKER)
+    same = not (floats and op.combine == "sum")
+    quicker = 1 if x.dtype in _HALVES else QUICKER_FLOATS if floats else QUICKER
+    return _run[0](op, (x,), attributes, same, x.size // quicker)
 
 
 def product_by_program(
