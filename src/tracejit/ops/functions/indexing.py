@@ -7,6 +7,7 @@ from typing import Any
 
 from ... import dtypes
 from ...errors import ShapeError
+from ...modes import MODES
 from .. import comparison as c
 from .. import elementwise as e
 from .. import indexing as ix
@@ -21,6 +22,7 @@ from .common import (
     constant,
     dim_of,
     is_tensor,
+    promoted,
     refuse,
     refuse_overflow,
     shape_of,
@@ -340,12 +342,15 @@ def index_reduce(
 
 @function()
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    """``input`` with the slices at ``index`` replaced by ``source``.
+    """``input`` with the slices at ``index`` replaced by ``source``; where autocast is on, of the wider dtype of both.
 
     >>> import tracejit as tj
     >>> tj.index_copy(tj.zeros(3), 0, tj.tensor([2]), tj.ones(1))
     tensor([0., 0., 1.])
     """
+    if MODES.autocast is not None:
+        kind = promoted(input, source)
+        input, source = as_type(input, kind), as_type(source, kind)
     return _put_slices(input, dim, index, source, accumulate=False)
 
 
