@@ -1,4 +1,4 @@
-"""What `vmap` hands over has the history of the batch: views, detached tensors, functions with gradients of their own."""
+"""`vmap` hands over the history of the batch, too: views, detached tensors, functions with gradients of their own."""
 
 from __future__ import annotations
 

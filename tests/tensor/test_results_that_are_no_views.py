@@ -15,6 +15,7 @@ CALLS: dict[str, Any] = {
     "product with a vector": lambda x: tj.mv(x, x[0]),
     "product in three dimensions": lambda x: x[None] @ x,
     "Kronecker product": lambda x: tj.kron(x, x),
+    "products by labels": lambda x: tj.einsum("i,j->ij", x[0], x[1]),
     "largest": lambda x: x.max(1).values,
     "smallest": lambda x: x.min(1).values,
     "median": lambda x: x.median(1).values,

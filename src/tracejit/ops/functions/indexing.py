@@ -334,10 +334,22 @@ def index_reduce(
         )
     d, row = dim_of(dim, input), input if input.ndim else _vector(input)
     values = source if source.ndim else _vector(source)
+    _check_count("index_reduce_", index, values, d, ShapeError)
     along = tuple(-1 if i == d else 1 for i in range(values.ndim))
     places = m.expand(_vector(index).reshape(along), shape=shape_of(values))
     found = scatter_reduce(row, d, places, values, reduce, include_self=include_self)
     return m.reshape(found, shape=shape_of(input))
+
+
+def _check_count(
+    name: str, index: Tensor, source: Tensor, dim: int, error: type[Exception]
+) -> None:
+    """There is a slice of ``source`` for every index."""
+    count, slices = index.spec.numel, shape_of(source)[dim] if source.ndim else 1
+    if count != slices:
+        raise error(
+            f"{name}(): Number of indices ({count}) should be equal to source.size(dim): ({slices}), for dim: {dim}"
+        )
 
 
 @function()
@@ -351,6 +363,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
     if MODES.autocast is not None:
         kind = promoted(input, source)
         input, source = as_type(input, kind), as_type(source, kind)
+    _check_count("index_copy_", index, source, dim_of(dim, input), IndexError)
     return _put_slices(input, dim, index, source, accumulate=False)
 
 
