@@ -156,6 +156,8 @@ class _Writer:
             self.lines.append(f"{tensor}._become_view({base}, {entry}, {options})")
             if out._piece is not None:
                 self.lines.append(f"{tensor}._piece = {out._piece!r}")
+        elif op.is_view and out._writes is operands[0]._writes:  # one that stands alone
+            self.lines.append(f"{tensor}._writes = {self.named('x', operands[0])}._writes")
         return out._grad_fn is None or self._node(number, entry, options)
 
     def _node(self, number: int, entry: str, options: str) -> bool:

@@ -213,7 +213,9 @@ class AutogradMethods(TensorCore):
         if self._array is None and not isinstance(self._block, StandIn):
             self._array = self.array  # both must show one array
         other = self._alias()
-        if MODES.recorder is not None and not self._stands_for_samples():
+        if self._stands_for_samples():
+            other._block = other._block.detached()
+        elif MODES.recorder is not None:
             MODES.recorder.detach(self, other)
         return other
 

@@ -219,6 +219,20 @@ class Function:
         return Function.backward(ctx, *grad_outputs)
 
     @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> tuple[Any, Any]:
+        """Outputs for all samples of a batch, and along which dimension samples lie in them.
+
+        ``info`` has the ``batch_size`` and the ``randomness`` of :func:`tracejit.vmap`, ``in_dims`` tells along which
+        dimension samples lie in arguments, None where there are none. Without it ``forward`` runs on samples.
+        """
+        raise NotImplementedError(
+            "You must implement the vmap function for custom autograd.Function to use it with vmap."
+        )
+
+    #: May :func:`tracejit.vmap` make a ``vmap`` of ``forward`` and ``backward``? It does so in any case.
+    generate_vmap_rule = False
+
+    @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
         """Tangents of the outputs from tangents of the arguments: a class may define it, nothing here asks for it."""
         raise NotImplementedError(
@@ -247,7 +261,7 @@ class Function:
         called = None if recorder is None else recorder.function_starts(args)
         grad, MODES.grad = MODES.grad, False
         try:
-            output = cls._run(node, args, kwargs)
+            output = cls._run(node, args, kwargs, grad)
         finally:
             MODES.grad = grad
         if not tracked:
@@ -258,7 +272,15 @@ class Function:
         return found
 
     @classmethod
-    def _run(cls, node: FunctionNode, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _run(
+        cls, node: FunctionNode, args: tuple[Any, ...], kwargs: dict[str, Any], grad: bool
+    ) -> Any:
+        if MODES.listening:
+            for_samples = _for_samples(cls, args, grad)
+            if for_samples is not None:
+                output = for_samples[0]
+                cls.setup_context(node, args, output)
+                return output
         if cls.setup_context is Function.setup_context:
             return cls.forward(node, *args, **kwargs)
         output = cls.forward(*args, **kwargs)
@@ -275,6 +297,21 @@ class Function:
         bound = _signature_of(cls.forward).bind(*args, **kwargs)
         bound.apply_defaults()
         return bound.args, bound.kwargs
+
+
+def _for_samples(function: type[Function], args: tuple[Any, ...], grad: bool) -> tuple[Any] | None:
+    """What a function says itself about samples of a batch; None where ``forward`` is to run."""
+    return None
+
+
+def set_for_samples(found: Callable[..., Any]) -> None:
+    """Install what asks functions about samples of batches (done once by ``tracejit.func``).
+
+    >>> from tracejit.func.batched import of_custom
+    >>> set_for_samples(of_custom)
+    """
+    global _for_samples
+    _for_samples = found
 
 
 @functools.lru_cache(maxsize=128)  # functions made in functions are let go again

@@ -24,8 +24,6 @@ from .counts import (
     OneHotCategorical,
     OneHotCategoricalStraightThrough,
     Poisson,
-    RelaxedBernoulli,
-    RelaxedOneHotCategorical,
 )
 from .discrete import (
     Bernoulli,
@@ -67,6 +65,10 @@ from .positive import (
     Dirichlet,
     Exponential,
     Gamma,
+)
+from .relaxed import (
+    RelaxedBernoulli,
+    RelaxedOneHotCategorical,
 )
 from .tails import (
     Cauchy,

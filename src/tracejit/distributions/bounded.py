@@ -6,10 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..dtypes import DType
-from ..ops.functions.sampling import rand
-from .distribution import Distribution, divergence, kl_divergence
-from .positive import Gamma, OfShares
+from ..ops.functions.factories import ones_like, zeros_like
+from .compound import TransformedDistribution
+from .distribution import Distribution, broadcast, divergence
+from .gaussian import Uniform
+from .positive import Exponential, Gamma
+from .transforms import AffineTransform, ExpTransform, PowerTransform
 from .utils import euler_constant
 
 __all__ = [
@@ -21,12 +23,7 @@ __all__ = [
 ]
 
 
-def _uniform(shape: tuple[int, ...], dtype: DType) -> Any:
-    """Uniform numbers above zero, and not one."""
-    return 1 - rand(shape, dtype=dtype).clamp(max=1 - 6e-8)
-
-
-class Pareto(Distribution):
+class Pareto(TransformedDistribution):
     """Numbers above ``scale`` whose tails fall as the power ``alpha``. Raises ``ValueError`` unless both are positive.
 
     >>> import tracejit as tj
@@ -34,13 +31,10 @@ class Pareto(Distribution):
     tensor(2.)
     """
 
-    has_rsample = True
-
-    scale: Any
-    alpha: Any
-
     def __init__(self, scale: Any, alpha: Any, validate_args: bool | None = None) -> None:
-        self._take(validate_args, scale=scale, alpha=alpha)
+        self.scale, self.alpha = broadcast(scale, alpha)
+        parts = [ExpTransform(), AffineTransform(0, self.scale)]
+        super().__init__(Exponential(self.alpha, validate_args), parts, validate_args)
 
     @property
     def mean(self) -> Any:
@@ -59,27 +53,6 @@ class Pareto(Distribution):
         a = self.alpha.clamp(min=2)
         return self.scale.pow(2) * a / ((a - 1).pow(2) * (a - 2))
 
-    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """scale * noise^(-1 / alpha)."""
-        u = _uniform(self._extended(sample_shape), self.scale.dtype)
-        return self.scale * (-u.log() / self.alpha).exp()
-
-    def log_prob(self, value: Any) -> Any:
-        """The logarithm of the density."""
-        if self._validate_args:
-            self._validate_sample(value)
-        return self.alpha.log() + self.alpha * self.scale.log() - (self.alpha + 1) * value.log()
-
-    def cdf(self, value: Any) -> Any:
-        """1 - (scale / value)^alpha."""
-        if self._validate_args:
-            self._validate_sample(value)
-        return 1 - (self.scale / value).pow(self.alpha)
-
-    def icdf(self, value: Any) -> Any:
-        """scale (1 - value)^(-1 / alpha)."""
-        return self.scale * (-(-value).log1p() / self.alpha).exp()
-
     def entropy(self) -> Any:
         """log(scale / alpha) + 1 + 1 / alpha."""
         return (self.scale / self.alpha).log() + (1 + self.alpha.reciprocal())
@@ -92,7 +65,7 @@ def _between_paretos(p: Pareto, q: Pareto) -> Any:
     return found.masked_fill(p.scale < q.scale, float("inf"))
 
 
-class Weibull(Distribution):
+class Weibull(TransformedDistribution):
     """Powers 1 / ``concentration`` of waiting times, times ``scale``. Raises ``ValueError`` unless both are positive.
 
     >>> import tracejit as tj
@@ -100,14 +73,12 @@ class Weibull(Distribution):
     tensor(2.)
     """
 
-    has_rsample = True
-
-    scale: Any
-    concentration: Any
-
     def __init__(self, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
-        self._take(validate_args, scale=scale, concentration=concentration)
+        self.scale, self.concentration = broadcast(scale, concentration)
         self.concentration_reciprocal = self.concentration.reciprocal()
+        parts = [PowerTransform(self.concentration_reciprocal), AffineTransform(0, self.scale)]
+        waiting = Exponential(ones_like(self.scale), validate_args)
+        super().__init__(waiting, parts, validate_args)
 
     def _moment(self, power: int) -> Any:
         return (1 + power * self.concentration_reciprocal).lgamma()
@@ -128,35 +99,13 @@ class Weibull(Distribution):
         """scale² (Γ(1 + 2 / c) - Γ(1 + 1 / c)²)."""
         return self.scale.pow(2) * (self._moment(2).exp() - (2 * self._moment(1)).exp())
 
-    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """scale * (-log noise)^(1 / concentration)."""
-        u = _uniform(self._extended(sample_shape), self.scale.dtype)
-        return self.scale * (-u.log()).pow(self.concentration_reciprocal)
-
-    def log_prob(self, value: Any) -> Any:
-        """The logarithm of the density."""
-        if self._validate_args:
-            self._validate_sample(value)
-        c, ratio = self.concentration, value / self.scale
-        return (c / self.scale).log() + (c - 1) * ratio.log() - ratio.pow(c)
-
-    def cdf(self, value: Any) -> Any:
-        """1 - exp(-(value / scale)^concentration)."""
-        if self._validate_args:
-            self._validate_sample(value)
-        return -(-(value / self.scale).pow(self.concentration)).expm1()
-
-    def icdf(self, value: Any) -> Any:
-        """scale (-log(1 - value))^(1 / concentration)."""
-        return self.scale * (-(-value).log1p()).pow(self.concentration_reciprocal)
-
     def entropy(self) -> Any:
         """γ (1 - 1 / c) + log(scale / c) + 1."""
         inverse = self.concentration_reciprocal
         return euler_constant * (1 - inverse) + (self.scale * inverse).log() + 1
 
 
-class InverseGamma(Distribution):
+class InverseGamma(TransformedDistribution):
     """What one over a gamma variable is. Raises ``ValueError`` unless both parameters are positive.
 
     >>> import tracejit as tj
@@ -164,12 +113,21 @@ class InverseGamma(Distribution):
     tensor(2.)
     """
 
-    has_rsample = True
+    base_dist: Gamma
 
     def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
-        self.base_dist = Gamma(concentration, rate, validate_args)
-        self.concentration, self.rate = self.base_dist.concentration, self.base_dist.rate
-        super().__init__(self.rate.shape, (), validate_args)
+        base = Gamma(concentration, rate, validate_args)
+        super().__init__(base, PowerTransform(-base.rate.new_ones(())), validate_args)
+
+    @property
+    def concentration(self) -> Any:
+        """The shape of the gamma variable."""
+        return self.base_dist.concentration
+
+    @property
+    def rate(self) -> Any:
+        """The rate of the gamma variable."""
+        return self.base_dist.rate
 
     @property
     def mean(self) -> Any:
@@ -189,40 +147,30 @@ class InverseGamma(Distribution):
         found = self.rate.square() / ((a - 1).square() * (a - 2))
         return found.masked_fill(a <= 2, float("inf"))
 
-    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """1 / gamma."""
-        return self.base_dist.rsample(sample_shape).reciprocal()
-
-    def log_prob(self, value: Any) -> Any:
-        """The logarithm of the density."""
-        if self._validate_args:
-            self._validate_sample(value)
-        return self.base_dist.log_prob(value.reciprocal()) - 2 * value.log()
-
-    def cdf(self, value: Any) -> Any:
-        """One minus that of the gamma variable at 1 / value."""
-        if self._validate_args:
-            self._validate_sample(value)
-        return 1 - self.base_dist.cdf(value.reciprocal())
-
     def entropy(self) -> Any:
         """a + log(b) + log Γ(a) - (1 + a) ψ(a)."""
         a = self.concentration
         return a + self.rate.log() + a.lgamma() - (1 + a) * a.digamma()
 
 
-@divergence(InverseGamma)
-def _between_inverse_gammas(p: InverseGamma, q: InverseGamma) -> Any:
-    return kl_divergence(p.base_dist, q.base_dist)
-
-
-class Kumaraswamy(OfShares):
+class Kumaraswamy(TransformedDistribution):
     """Shares with distribution function 1 - (1 - x^a)^b. Raises ``ValueError`` unless both are positive.
 
     >>> import tracejit as tj
     >>> tj.distributions.Kumaraswamy(1.0, 1.0).mean
     tensor(0.5000)
     """
+
+    def __init__(
+        self, concentration1: Any, concentration0: Any, validate_args: bool | None = None
+    ) -> None:
+        self.concentration1, self.concentration0 = a, b = broadcast(concentration1, concentration0)
+        parts = [
+            PowerTransform(b.reciprocal()),
+            AffineTransform(1.0, -1.0),
+            PowerTransform(a.reciprocal()),
+        ]
+        super().__init__(Uniform(zeros_like(b), ones_like(b), validate_args), parts, validate_args)
 
     def _moment(self, power: int) -> Any:
         at, b = 1 + power / self.concentration1, self.concentration0
@@ -238,36 +186,12 @@ class Kumaraswamy(OfShares):
         """The second moment minus mean²."""
         return self._moment(2) - self.mean.pow(2)
 
-    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """(1 - noise^(1 / b))^(1 / a)."""
-        u = _uniform(self._extended(sample_shape), self.concentration1.dtype)
-        left = -(u.log() / self.concentration0).expm1()
-        return left.clamp(min=1e-30).pow(self.concentration1.reciprocal())
-
-    def log_prob(self, value: Any) -> Any:
-        """The logarithm of the density."""
-        if self._validate_args:
-            self._validate_sample(value)
-        a, b = self.concentration1, self.concentration0
-        return (a * b).log() + (a - 1) * value.log() + (b - 1) * (-value.pow(a)).log1p()
-
     @property
     def mode(self) -> Any:
         """((a - 1) / (a b - 1))^(1 / a); NaN where either is below one."""
         a, b = self.concentration1, self.concentration0
         found = ((a - 1) / (a * b - 1)).log() / a
         return found.exp().masked_fill((a < 1) | (b < 1), math.nan)
-
-    def cdf(self, value: Any) -> Any:
-        """1 - (1 - value^a)^b."""
-        if self._validate_args:
-            self._validate_sample(value)
-        return -(self.concentration0 * (-value.pow(self.concentration1)).log1p()).expm1()
-
-    def icdf(self, value: Any) -> Any:
-        """(1 - (1 - value)^(1 / b))^(1 / a)."""
-        left = -((-value).log1p() / self.concentration0).expm1()
-        return left.pow(self.concentration1.reciprocal())
 
     def entropy(self) -> Any:
         """(1 - 1/b) + (1 - 1/a) H(b) - log(a b)."""

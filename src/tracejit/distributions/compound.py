@@ -171,8 +171,9 @@ class TransformedDistribution(Distribution):
             self._validate_sample(value)
         x = self._all._inverse(value)
         size = self._all.log_abs_det_jacobian(x, value)
-        found = self.base_dist.log_prob(x)
-        return found - _summed(size, size.ndim - found.ndim)
+        return self.base_dist.log_prob(x) - _summed(
+            size, len(self._event_shape) - self._all._dims()[1]
+        )
 
 
 @divergence(TransformedDistribution)

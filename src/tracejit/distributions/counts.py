@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from ..autograd.grad_mode import no_grad
 from ..dtypes import float64
-from ..ops.functions.activations import softplus
 from ..ops.functions.embeddings import one_hot
 from ..ops.functions.factories import zeros_like
 from ..ops.functions.losses import binary_cross_entropy_with_logits
@@ -18,16 +16,12 @@ from .constraints import positive
 from .discrete import Categorical, OfChances
 from .distribution import Distribution, broadcast, divergence
 from .exp_family import ExponentialFamily
-from .transforms import SigmoidTransform
-from .utils import clamp_probs
 
 __all__ = [
     "Geometric",
     "OneHotCategorical",
     "OneHotCategoricalStraightThrough",
     "Poisson",
-    "RelaxedBernoulli",
-    "RelaxedOneHotCategorical",
 ]
 
 
@@ -226,72 +220,3 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         """A draw, with the gradients of the probabilities."""
         return self.sample(sample_shape) + (self.probs - self.probs.detach())
-
-
-class RelaxedBernoulli(OfChances):
-    """Numbers between 0 and 1 that become zeros and ones as ``temperature`` falls (Maddison et al., 2017).
-
-    >>> import tracejit as tj
-    >>> tj.distributions.RelaxedBernoulli(tj.tensor(1.0), tj.tensor(0.5)).log_prob(tj.tensor(0.5))
-    tensor(0.)
-    """
-
-    has_rsample = True
-
-    def __init__(
-        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: Any = None
-    ) -> None:
-        self.temperature = temperature
-        self._take_one(probs, logits, validate_args)
-
-    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """sigmoid((logits + logistic noise) / temperature)."""
-        shape = self._extended(sample_shape)
-        u = clamp_probs(rand(shape, dtype=self.logits.dtype))
-        return ((u.logit() + self.logits) / self.temperature).sigmoid()
-
-    def log_prob(self, value: Any) -> Any:
-        """The logarithm of the density."""
-        if self._validate_args:
-            self._validate_sample(value)
-        y = SigmoidTransform()._inverse(value)
-        away = self.logits - y * self.temperature
-        log_t = self.temperature.log() if hasattr(self.temperature, "log") else 0.0
-        inside = log_t + away - 2 * softplus(away)
-        return inside - (-softplus(-y) - softplus(y))
-
-
-class RelaxedOneHotCategorical(OverCategories):
-    """Shares that become one-hot vectors as ``temperature`` falls (Jang et al., 2017).
-
-    >>> import tracejit as tj
-    >>> gumbel = tj.distributions.RelaxedOneHotCategorical(tj.tensor(1.0), tj.ones(3))
-    >>> gumbel.rsample().sum().round()
-    tensor(1.)
-    """
-
-    has_rsample = True
-
-    def __init__(
-        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: Any = None
-    ) -> None:
-        super().__init__(probs, logits, validate_args)
-        self.temperature = temperature
-
-    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """softmax((logits + Gumbel noise) / temperature)."""
-        shape = self._extended(sample_shape)
-        u = clamp_probs(rand(shape, dtype=self.logits.dtype))
-        return ((self.logits - (-u.log()).log()) / self.temperature).softmax(-1)
-
-    def log_prob(self, value: Any) -> Any:
-        """The logarithm of the density."""
-        if self._validate_args:
-            self._validate_sample(value)
-        k, t = self._event_shape[-1], self.temperature
-        size = math.lgamma(k)
-        log_t = t.log() if hasattr(t, "log") else 0.0
-        y = value.log()
-        score = self.logits - y * t
-        score = (score - score.logsumexp(-1, True)).sum(-1)
-        return score + size + (k - 1) * log_t - y.sum(-1)

@@ -3,60 +3,57 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from ..ops.functions.factories import full_like, zeros_like
-from .distribution import Distribution, divergence, kl_divergence
+from .compound import TransformedDistribution
+from .distribution import Distribution
 from .gaussian import Normal
+from .one_way import AbsTransform
 from .tails import Cauchy
 
 __all__ = ["HalfCauchy", "HalfNormal"]
 
 
-class _Half(Distribution):
+class _Half(TransformedDistribution):
     """Absolute values of variables that are as often positive as negative."""
 
-    has_rsample = True
     whole: ClassVar[type[Distribution]]
 
-    scale: Any
-
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
-        self._take(validate_args, scale=scale)
+        base = self.whole(0, scale, validate_args=False)  # type: ignore[arg-type]
+        super().__init__(base, AbsTransform(), validate_args)
 
-    def _whole(self) -> Any:
-        return self.whole(0.0 * self.scale, self.scale, False)
+    @property
+    def scale(self) -> Any:
+        """The scale before signs are taken off."""
+        return self.base_dist.scale  # type: ignore[attr-defined]
 
     @property
     def mode(self) -> Any:
         """0."""
         return zeros_like(self.scale)
 
-    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Absolute values of draws."""
-        return self._whole().rsample(sample_shape).abs()
-
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density, twice that of positive and negative values; -inf below zero."""
         if self._validate_args:
             self._validate_sample(value)
-        inside = self._whole().log_prob(value) + math.log(2)
+        inside = self.base_dist.log_prob(value) + math.log(2)
         return inside + (value >= 0).to(self.scale.dtype).log()
 
     def cdf(self, value: Any) -> Any:
         """Twice what is between zero and ``value``."""
         if self._validate_args:
             self._validate_sample(value)
-        return 2 * self._whole().cdf(value) - 1
+        return 2 * self.base_dist.cdf(value) - 1
 
     def icdf(self, value: Any) -> Any:
         """The value that is not exceeded with this probability."""
-        return self._whole().icdf((value + 1) / 2)
+        return self.base_dist.icdf((value + 1) / 2)
 
     def entropy(self) -> Any:
         """log 2 less than that of positive and negative values."""
-        return self._whole().entropy() - math.log(2)
+        return self.base_dist.entropy() - math.log(2)
 
 
 class HalfNormal(_Half):
@@ -96,10 +93,3 @@ class HalfCauchy(_Half):
         return full_like(self.scale, math.inf)
 
     variance = mean
-
-
-@divergence(HalfNormal)
-@divergence(HalfCauchy)
-def _between_halves(p: _Half, q: _Half) -> Any:
-    """As between what the signs were taken of."""
-    return kl_divergence(p._whole(), q._whole())

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from ..made_modules import make_module
 from . import transforms
 from .normal_vectors import _precision_to_scale_tril
+from .relaxed import ExpRelaxedCategorical, LogitRelaxedBernoulli
 
 __all__: list[str] = []
 
@@ -30,13 +32,20 @@ _PATHS = (
     *("transformed_distribution", "weibull", "wishart"),
 )
 
+#: What is in one of them only.
+_APART: dict[str, Any] = {
+    "multivariate_normal": _precision_to_scale_tril,
+    "relaxed_bernoulli": LogitRelaxedBernoulli,
+    "relaxed_categorical": ExpRelaxedCategorical,
+}
+
 
 def _make_all() -> None:
     package = sys.modules[__package__ or ""]
     for name in _PATHS:
         make_module(f"distributions.{name}", package, transforms)
-    normal = sys.modules[f"{__package__}.multivariate_normal"]
-    normal.__dict__["_precision_to_scale_tril"] = _precision_to_scale_tril
+    for name, found in _APART.items():
+        sys.modules[f"{__package__}.{name}"].__dict__[found.__name__] = found
 
 
 _make_all()

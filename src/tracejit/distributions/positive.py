@@ -18,7 +18,7 @@ from ..ops.functions.ranges import arange
 from ..ops.functions.sampling import rand
 from ..ops.special_functions import igamma, igamma_inverse
 from ..tensor_make import as_tensor
-from .distribution import Distribution, broadcast, divergence
+from .distribution import broadcast, divergence
 from .exp_family import ExponentialFamily
 
 __all__ = [
@@ -255,8 +255,13 @@ def _between_dirichlets(p: Dirichlet, q: Dirichlet) -> Any:
     return first + ((a - b) * (a.digamma() - total.digamma().unsqueeze(-1))).sum(-1)
 
 
-class OfShares(Distribution):
-    """A distribution of shares by two concentrations."""
+class Beta(ExponentialFamily):
+    """Shares between 0 and 1. Raises ``ValueError`` unless both concentrations are positive.
+
+    >>> import tracejit as tj
+    >>> tj.distributions.Beta(1.0, 3.0).mean
+    tensor(0.2500)
+    """
 
     has_rsample = True
 
@@ -267,15 +272,6 @@ class OfShares(Distribution):
         self, concentration1: Any, concentration0: Any, validate_args: bool | None = None
     ) -> None:
         self._take(validate_args, concentration1=concentration1, concentration0=concentration0)
-
-
-class Beta(OfShares, ExponentialFamily):
-    """Shares between 0 and 1. Raises ``ValueError`` unless both concentrations are positive.
-
-    >>> import tracejit as tj
-    >>> tj.distributions.Beta(1.0, 3.0).mean
-    tensor(0.2500)
-    """
 
     def _pair(self) -> Dirichlet:
         both = self.concentration1.unsqueeze(-1), self.concentration0.unsqueeze(-1)

@@ -10,13 +10,7 @@ from . import constraints as c
 from .bounded import FisherSnedecor, InverseGamma, Kumaraswamy, Pareto, Weibull
 from .circular import VonMises
 from .compound import Independent, LogNormal, MixtureSameFamily, TransformedDistribution
-from .counts import (
-    Geometric,
-    OneHotCategorical,
-    Poisson,
-    RelaxedBernoulli,
-    RelaxedOneHotCategorical,
-)
+from .counts import Geometric, OneHotCategorical, Poisson
 from .discrete import Bernoulli, Categorical
 from .distribution import Distribution
 from .domains import widened
@@ -26,7 +20,13 @@ from .half import HalfCauchy, HalfNormal
 from .low_rank import LogisticNormal, LowRankMultivariateNormal
 from .matrix_valued import LKJCholesky, Wishart
 from .normal_vectors import MultivariateNormal
-from .positive import Beta, Chi2, Dirichlet, Exponential, Gamma, OfShares
+from .positive import Beta, Chi2, Dirichlet, Exponential, Gamma
+from .relaxed import (
+    ExpRelaxedCategorical,
+    LogitRelaxedBernoulli,
+    RelaxedBernoulli,
+    RelaxedOneHotCategorical,
+)
 from .tails import Cauchy, Gumbel, Laplace, StudentT
 from .trials import Binomial, Multinomial, NegativeBinomial
 
@@ -34,8 +34,8 @@ __all__: list[str] = []
 
 #: One constraint for all distributions of a kind.
 _FIXED: dict[c.Constraint, tuple[type[Distribution], ...]] = {
-    c.real: (Normal, Laplace, Cauchy, Gumbel, StudentT, VonMises),
-    c.real_vector: (MultivariateNormal, LowRankMultivariateNormal),
+    c.real: (Normal, Laplace, LogitRelaxedBernoulli, Cauchy, Gumbel, StudentT, VonMises),
+    c.real_vector: (ExpRelaxedCategorical, MultivariateNormal, LowRankMultivariateNormal),
     c.positive: (FisherSnedecor, InverseGamma, LogNormal, Weibull),
     c.nonnegative: (Exponential, Gamma, HalfCauchy, HalfNormal),
     c.unit_interval: (Beta, ContinuousBernoulli, Kumaraswamy, RelaxedBernoulli),
@@ -101,15 +101,17 @@ _ROOTS = {
 }
 
 _CONSTRAINTS: dict[tuple[type[Distribution], ...], dict[str, Any]] = {
-    (Moved, LogNormal, LogisticNormal): _MOVED,
-    (Bernoulli, ContinuousBernoulli, Geometric, RelaxedBernoulli): _CHANCES,
+    (Gumbel, Moved, LogNormal, LogisticNormal): _MOVED,
+    (Bernoulli, ContinuousBernoulli, Geometric): _CHANCES,
+    (LogitRelaxedBernoulli, RelaxedBernoulli): _CHANCES,
     (Binomial,): {"total_count": c.nonnegative_integer, **_CHANCES},
     (NegativeBinomial,): {
         "total_count": c.greater_than_eq(0),
         "probs": c.half_open_interval(0.0, 1.0),
         "logits": c.real,
     },
-    (Categorical, Multinomial, OneHotCategorical, RelaxedOneHotCategorical): _CATEGORIES,
+    (Categorical, Multinomial, OneHotCategorical): _CATEGORIES,
+    (ExpRelaxedCategorical, RelaxedOneHotCategorical): _CATEGORIES,
     (Gamma, InverseGamma): _GAMMA,
     (Chi2,): {"df": c.positive},
     (Dirichlet,): {"concentration": c.independent(c.positive, 1)},
@@ -118,7 +120,7 @@ _CONSTRAINTS: dict[tuple[type[Distribution], ...], dict[str, Any]] = {
     (FisherSnedecor,): {"df1": c.positive, "df2": c.positive},
     (GeneralizedPareto,): {**_MOVED, "concentration": c.real},
     (HalfCauchy, HalfNormal): {"scale": c.positive},
-    (OfShares,): {"concentration1": c.positive, "concentration0": c.positive},
+    (Beta, Kumaraswamy): {"concentration1": c.positive, "concentration0": c.positive},
     (LKJCholesky,): {"concentration": c.positive},
     (LowRankMultivariateNormal,): {
         "loc": c.real_vector,
@@ -143,3 +145,9 @@ for _kinds, _constraints in _CONSTRAINTS.items():
         _kind.arg_constraints = _constraints
 for _kind, _bounds in _OF_OTHERS.items():
     _kind.arg_constraints = property(_bounds)
+
+#: Those of which the class already says that draws are functions of the parameters.
+for _kind in (HalfCauchy, HalfNormal, InverseGamma, Kumaraswamy, LogNormal, LogisticNormal):
+    setattr(_kind, "has_rsample", True)  # noqa: B010  (a property of the class below)
+for _kind in (RelaxedBernoulli, RelaxedOneHotCategorical):
+    setattr(_kind, "has_rsample", True)  # noqa: B010

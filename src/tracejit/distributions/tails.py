@@ -6,11 +6,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..ops.functions.factories import full_like
+from ..number_limits import finfo
+from ..ops.functions.factories import full_like, ones_like
 from ..ops.functions.sampling import rand, randn
-from .distribution import Distribution, divergence
-from .gaussian import Moved
+from .compound import TransformedDistribution
+from .distribution import Distribution, broadcast, divergence
+from .gaussian import Moved, Uniform
 from .positive import Chi2
+from .transforms import AffineTransform, ExpTransform
 from .utils import euler_constant
 
 __all__ = ["Cauchy", "Gumbel", "Laplace", "StudentT"]
@@ -125,13 +128,30 @@ def _between_cauchies(p: Cauchy, q: Cauchy) -> Any:
     return apart.log() - (4 * p.scale * q.scale).log()
 
 
-class Gumbel(Moved):
+class Gumbel(TransformedDistribution):
     """The largest of many: density ``exp(-z - exp(-z)) / scale`` at ``z = (x - loc) / scale``.
 
     >>> import tracejit as tj
     >>> tj.distributions.Gumbel(0.0, 1.0).log_prob(tj.tensor(0.0))
     tensor(-1.)
     """
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self.loc, self.scale = broadcast(loc, scale)
+        ends, one = finfo(self.loc.dtype), ones_like(self.scale)
+        noise = Uniform(ends.tiny * one, (1 - ends.eps) * one, validate_args)
+        parts = [
+            ExpTransform().inv,
+            AffineTransform(0, -one),
+            ExpTransform().inv,
+            AffineTransform(self.loc, -self.scale),
+        ]
+        super().__init__(noise, parts, validate_args)
+
+    @property
+    def mode(self) -> Any:
+        """``loc``."""
+        return self.loc
 
     @property
     def mean(self) -> Any:
@@ -148,27 +168,12 @@ class Gumbel(Moved):
         """π scale / √6."""
         return math.pi / math.sqrt(6) * self.scale
 
-    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """``loc - scale * log(-log(noise))``."""
-        u = rand(self._extended(sample_shape), dtype=self.loc.dtype).clamp(1e-7, 1 - 1e-7)
-        return self.loc - self.scale * (-u.log()).log()
-
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density."""
         if self._validate_args:
             self._validate_sample(value)
         y = (self.loc - value) / self.scale
         return y - y.exp() - self.scale.log()
-
-    def cdf(self, value: Any) -> Any:
-        """exp(-exp(-(value - loc) / scale))."""
-        if self._validate_args:
-            self._validate_sample(value)
-        return (-((self.loc - value) / self.scale).exp()).exp()
-
-    def icdf(self, value: Any) -> Any:
-        """loc - scale log(-log(value))."""
-        return self.loc - self.scale * (-value.log()).log()
 
     def entropy(self) -> Any:
         """log(scale) + 1 + Euler's constant."""

@@ -12,6 +12,7 @@ from ..number_limits import finfo
 from ..ops.functions.activations import softplus
 from ..ops.functions.factories import full_like
 from ..ops.functions.shaping import broadcast_shapes
+from .distribution import broadcast
 from .utils import _clipped_sigmoid as _clipped_sigmoid
 from .utils import _sum_rightmost as _sum_rightmost
 
@@ -276,10 +277,15 @@ class PowerTransform(Transform):
 
     def __init__(self, exponent: Any, cache_size: int = 0) -> None:
         super().__init__(cache_size)
-        self.exponent = exponent
+        (self.exponent,) = broadcast(exponent)
 
     def _numbers(self) -> tuple[Any, ...]:
         return (self.exponent,)
+
+    @property
+    def sign(self) -> Any:
+        """That of the exponent."""
+        return self.exponent.sign()
 
     def _call(self, x: Any) -> Any:
         """The function."""

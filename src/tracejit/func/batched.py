@@ -10,8 +10,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
+from ..autograd.function import Function, set_for_samples
 from ..autograd.op_node import OpNode
 from ..dispatch import apply, with_numbers, with_varying
 from ..layout import contiguous_layout
@@ -19,6 +20,7 @@ from ..locks import renewed_lock
 from ..mirrored import StandIn
 from ..modes import MODES
 from ..ops import op as op_module
+from ..ops.functions.shaping import movedim
 from ..ops.functions.value_checks import is_expected
 from ..ops.op import Op
 from ..ops.table import set_dispatcher
@@ -29,9 +31,11 @@ from .batch_rules import Operand, written
 __all__ = [
     "Batched",
     "LeavesBatch",
+    "VmapInfo",
     "batching",
     "is_batched",
     "is_batching",
+    "of_custom",
     "sample_of",
     "samples_of",
 ]
@@ -59,6 +63,10 @@ class Batched(StandIn):
         if self.level > _depth.level:
             raise RuntimeError("a tensor of the function of vmap is used after that has returned")
         raise LeavesBatch
+
+    def detached(self) -> Batched:
+        """All samples without their history: beneath the tape of the sample there is one, too."""
+        return Batched(self.samples.detach(), self.level, self.inside)
 
     def assign(self, new: Tensor, tracked: bool) -> None:
         """Write to all samples, if their memory was made inside and no tape is told."""
@@ -188,6 +196,55 @@ def _apply(op: Op, operands: tuple[Any, ...], attributes: dict[str, Any], given:
     if tracked and op.grads and MODES.grad and kind.dtype.is_differentiable:
         OpNode.record(op, given or operands, attributes, out)
     return out
+
+
+class VmapInfo(NamedTuple):
+    """What the ``vmap`` of a custom function is told of the call of ``vmap``."""
+
+    batch_size: int
+    randomness: str
+
+
+def of_custom(function: Any, args: tuple[Any, ...], grad: bool) -> tuple[Any] | None:
+    """What the ``vmap`` of a custom function gives for arguments that are samples, in a tuple; None where it has none.
+
+    Its ``forward`` runs without a tape. Beneath that of the sample this is the tape of the batch, too: where somebody
+    outside asks for it, samples are taken one after the other.
+
+    >>> import tracejit as tj
+    >>> of_custom(tj.autograd.Function, (tj.ones(2),), True)
+    """
+    level = max([x._block.level for x in args if is_batched(x)], default=0)
+    if not level:
+        return None
+    samples = [samples_of(x, level) for x in args]
+    if function.vmap is Function.vmap:
+        if grad and any(x is not None and x.requires_grad for x in samples):
+            raise LeavesBatch
+        return None
+    size = next(x for x in samples if x is not None).spec.shape[0]
+    info = VmapInfo(size, getattr(MODES.draws, "randomness", "error"))
+    dims = tuple(None if x is None else 0 for x in samples)
+    given = [x if found is None else found for x, found in zip(args, samples, strict=True)]
+    tape, MODES.grad = MODES.grad, grad
+    try:
+        output, out_dims = function.vmap(info, dims, *given)
+        return (_as_samples(output, out_dims, level),)
+    finally:
+        MODES.grad = tape
+
+
+def _as_samples(output: Any, dims: Any, level: int) -> Any:
+    """Outputs of a custom function as what stands for a sample of them."""
+    if isinstance(output, tuple):
+        each = dims if isinstance(dims, tuple) else (dims,) * len(output)
+        return tuple(_as_samples(x, d, level) for x, d in zip(output, each, strict=True))
+    if dims is None or not isinstance(output, Tensor):
+        return output
+    return sample_of(movedim(output, dims, 0), level, inside=True)
+
+
+set_for_samples(of_custom)
 
 
 def _operand(x: Any, level: int) -> Operand:

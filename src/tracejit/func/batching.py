@@ -134,7 +134,12 @@ def _together(value: Any, dims: Any, level: int, size: int) -> Any:
         return _like(value, [_together(part, dim, level, size) for _, part, dim in parts])
     samples = batched.samples_of(value, level)
     if dims is None:
-        return value if samples is None else select(samples, 0, 0)
+        if samples is not None:
+            raise ArgumentValueError(
+                "vmap: the function can not return a batched tensor where out_dims is None",
+                "Say along which dimension samples are to be stacked, or return what is the same for all.",
+            )
+        return value
     if not isinstance(value, Tensor):
         raise ArgumentValueError(
             f"vmap: the function must only return Tensors, got type {type(value).__name__}"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
+from ..modes import MODES
 from ..ops.functions.joining import cat, stack
+from ..ops.precision import lower_precision
 from . import functional as F
 from .recurrent_compiled import walk_compiled
 from .recurrent_steps import (
@@ -45,6 +48,36 @@ def layers(
 
     ``weights`` are those of each layer and direction; ``dropout`` is what is dropped between layers.
     """
+    if MODES.autocast is not None and mode == "LSTM" and sizes is mask is weights[0].weight_hr:
+        return _lowered(weights, x, states, directions, dropout)
+    return _one_on_the_other(mode, weights, x, states, directions, dropout, sizes, mask)
+
+
+def _lowered(
+    weights: Sequence[LayerWeights], x: Any, states: State, directions: int, dropout: float
+) -> tuple[Any, State]:
+    """An LSTM in the dtype of autocast, as PyTorch's library for it computes; not for packed or projected rows."""
+    count = len(states)
+
+    def run(x: Any, *given: Any) -> tuple[Any, State]:
+        parts = zip(*[iter(given[count:])] * len(LayerWeights._fields), strict=True)
+        made = [LayerWeights(*part) for part in parts]
+        return _one_on_the_other("LSTM", made, x, given[:count], directions, dropout, None)
+
+    found: tuple[Any, State] = lower_precision(run)(x, *states, *chain(*weights))
+    return found
+
+
+def _one_on_the_other(
+    mode: str,
+    weights: Sequence[LayerWeights],
+    x: Any,
+    states: State,
+    directions: int,
+    dropout: float,
+    sizes: list[int] | None,
+    mask: Any = None,
+) -> tuple[Any, State]:
     last: list[State] = []
     for first in range(0, len(weights), directions):
         found = [

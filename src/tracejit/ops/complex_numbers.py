@@ -82,14 +82,13 @@ def polar_size(x: Array) -> Array:
     return x.copy()
 
 
-def _magnitude_grad(g: Any, x: Any, out: Any) -> Any:
-    """g * x / |x|, and zero at zero."""
-    return where(out == 0, 0.0, g / where(out == 0, 1.0, out)) * x
+def _magnitude_grad(g: Any, x: Any) -> Any:
+    """g * x / |x|, and zero at zero: of x alone, for programs write to absolute values."""
+    size = magnitude(x)
+    return where(size == 0, 0.0, g / where(size == 0, 1.0, size)) * x
 
 
-@elementwise(
-    None, promotion=p.modulus, grad=lambda g, x, out: _magnitude_grad(g, x, out), domain=(0.1, 3.0)
-)
+@elementwise(None, promotion=p.modulus, grad=lambda g, x: _magnitude_grad(g, x), domain=(0.1, 3.0))
 def magnitude(x: Array) -> Array:
     """The absolute value of x, a real number."""
     return xp(x).absolute(x)

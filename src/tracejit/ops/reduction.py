@@ -166,15 +166,19 @@ def _type(x: Any) -> TensorType:
 def _extreme_grad(g: Any, x: Any, out: Any, dims: Shape, keepdim: bool, missing: bool) -> Any:
     """Spread the gradient evenly over the elements equal to the extreme; none is where that is NaN, unless ``missing``.
 
-    With ``missing`` NaN counts as equal to NaN, without it the gradient is NaN then.
+    With ``missing`` NaN counts as equal to NaN, and a gradient without limits stays with the chosen elements; without
+    it the gradient is NaN then.
     """
     x_type = _type(x)
     best = kept(out, x_type, dims, keepdim)
     chosen = x == best
     if missing:
         chosen = chosen | (isnan(x) & isnan(best))
-    chosen = cast(chosen, dtype=x.dtype)
-    return kept(g, x_type, dims, keepdim) * chosen / sum(chosen, dims=dims, keepdim=True)
+    parts = cast(chosen, dtype=x.dtype)
+    share = kept(g, x_type, dims, keepdim)
+    if missing:
+        return where(chosen, share / sum(parts, dims=dims, keepdim=True), 0.0)
+    return share * parts / sum(parts, dims=dims, keepdim=True)
 
 
 @reduction(

@@ -17,6 +17,7 @@ from .. import indexing as ix
 from .. import movement as m
 from .. import reduction as r
 from .. import source as s
+from ..precision import full_precision
 from ..resampling import mix_along
 from ..shapes import numel, refuse_vast
 from ..table import function
@@ -170,10 +171,20 @@ def _original(laid: Tensor, runs: list[Runs], kernel: list[int], own: Shape) -> 
     return flat
 
 
+#: Those that autocast has computed in float32, as PyTorch lists them.
+_FULL = (
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool3d",
+    "max_unpool1d",
+    "max_unpool2d",
+    "max_unpool3d",
+)
+
+
 def _describe(target: Any, name: str, text: str, example: str) -> Any:
     target.__name__ = target.__qualname__ = name
     target.__doc__ = f"{text}\n\n>>> import tracejit as tj\n{example}\n"
-    return function(method=False)(target)
+    return function(method=False, within=full_precision if name in _FULL else None)(target)
 
 
 def _publish(rank: int) -> None:

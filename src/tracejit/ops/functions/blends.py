@@ -10,7 +10,7 @@ from ...errors import ShapeError
 from .. import elementwise as e
 from .. import reduction as r
 from .. import shapes
-from ..precision import lower_precision
+from ..precision import given_precision, lower_precision
 from ..table import function
 from .common import Number, Tensor, as_type, constant, promoted, shape_of, with_zero_gradient
 from .matrices import before_a_sum, of_batches, of_matrices, of_vector, outer
@@ -66,7 +66,7 @@ def addmm(
     return blend(input, product, beta, alpha, promoted(input, mat1))
 
 
-@function()
+@function(within=given_precision)
 def addmv(
     input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1
 ) -> Tensor:

@@ -17,6 +17,7 @@ from .. import reduction as r
 from .. import source as s
 from ..lapack_errors import text_of
 from ..linear_algebra import adjoint
+from ..precision import full_precision
 from ..shapes import numel
 from ..table import function
 from .common import Tensor, as_type, constant, shape_of
@@ -57,7 +58,7 @@ def refuse_any(name: str, info: Tensor) -> None:
     raise LinAlgError(text)
 
 
-@function(method=False, namespace=False)
+@function(method=False, namespace=False, within=full_precision)
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> Factor:  # noqa: N803
     """The Cholesky factor and ``info``: 0, or where a matrix is not positive definite (and the factor NaN) the order
     of its first leading minor that is not.
@@ -84,7 +85,7 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
     return Factor(adjoint(lower) if upper else lower, info)
 
 
-@function(method=False, namespace=False)
+@function(method=False, namespace=False, within=full_precision)
 def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tensor:  # noqa: N803
     """X with ``tensordot(A, X, X.ndim) = B``; ``dims`` of A are moved to its end first.
 
@@ -107,7 +108,7 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tens
     return m.reshape(found, shape=rest)
 
 
-@function(method=False, namespace=False)
+@function(method=False, namespace=False, within=full_precision)
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:  # noqa: N803
     """The inverse of ``tensordot(A, X, A.ndim - ind)``. Raises ``RuntimeError`` when the shapes make no square one.
 

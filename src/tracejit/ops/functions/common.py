@@ -242,6 +242,18 @@ def refuse(name: str, dtype: DType, categories: str) -> None:
         raise UnsupportedDtypeError(f'"{name}" not implemented for {dtype.title!r}')
 
 
+def alone(x: Tensor) -> Tensor:
+    """``x``, which shows what nobody else will see, as a tensor that is no view: programs may ``detach_()`` it.
+
+    >>> import tracejit as tj
+    >>> alone(tj.ones(2, 3).reshape(6))._is_view()
+    False
+    """
+    if getattr(x, "_base", None) is not None:
+        x._stand_alone()
+    return x
+
+
 def own(x: Tensor) -> Tensor:
     """``x``, or a copy where it is a view: moved and repeated elements may happen to lie where they were."""
     return clone(x) if getattr(x, "_base", None) is not None else x

@@ -12,6 +12,7 @@ from .. import complex_numbers as cx
 from .. import elementwise as e
 from .. import memory_views as mv
 from .. import transcendental as t
+from ..precision import full_precision
 from ..table import alias, function
 from .common import Tensor, as_type, check_tensor, conjugated, constant
 from .joining import stack
@@ -137,7 +138,7 @@ def complex(real: Tensor, imag: Tensor) -> Tensor:
     return cx.complex_of_parts(stack([real, imag], real.ndim))
 
 
-@function(method=False)
+@function(method=False, within=full_precision)
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """Complex numbers of absolute values and angles: ``abs * (cos(angle) + i sin(angle))``.
 

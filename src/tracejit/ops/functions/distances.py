@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 from ...errors import ArgumentValueError, DtypeError, ShapeError
+from .. import comparison as c
 from .. import elementwise as e
 from .. import indexing as ix
 from .. import limits, shapes
@@ -10,7 +13,7 @@ from .. import movement as m
 from .. import reduction as r
 from ..precision import full_precision
 from ..table import function
-from .common import Number, Tensor, require_float, shape_of
+from .common import Number, Tensor, alone, require_float, shape_of
 from .matrices import matmul
 from .norms import vector_norm
 from .reductions import root
@@ -64,7 +67,20 @@ def cdist(
     if p == 2 and _by_product(x1, x2, MODES[compute_mode]):
         return _euclidean(x1, x2)
     left, right = m.unsqueeze(x1, dims=(x1.ndim - 1,)), m.unsqueeze(x2, dims=(x2.ndim - 2,))
-    return vector_norm(e.sub(left, right), p if shape_of(x1)[-1] else 1, -1)
+    return _norm(e.sub(left, right), p)
+
+
+def _norm(apart: Tensor, p: Number) -> Tensor:
+    """Norms along the last dimension; of the largest parts, where several are, each has the whole gradient."""
+    if p != math.inf or not shape_of(apart)[-1]:
+        return vector_norm(apart, p if shape_of(apart)[-1] else 1, -1)
+    last = (apart.ndim - 1,)
+    parts = e.abs(apart)
+    found = r.amax(parts, dims=last, keepdim=True)
+    top = e.detach_copy(found)
+    moved = e.where(c.eq(parts, top), e.sub(parts, top), 0.0)
+    whole = e.add(top, r.sum(moved, dims=last, keepdim=True))
+    return alone(m.squeeze(e.where(c.isfinite(top), whole, found), dims=last))
 
 
 def _by_product(x1: Tensor, x2: Tensor, asked: bool | None) -> bool:
@@ -100,4 +116,4 @@ def pdist(input: Tensor, p: Number = 2.0) -> Tensor:
     rows = shape_of(input)[0]
     first, second = triu_indices(rows, rows, 1).unbind(0)
     difference = e.sub(ix.take(input, first, dim=0), ix.take(input, second, dim=0))
-    return vector_norm(difference, p, 1)
+    return _norm(difference, p)

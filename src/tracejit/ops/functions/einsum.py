@@ -15,7 +15,7 @@ from .. import reduction as r
 from .. import shapes
 from ..contraction import matmul
 from ..table import function
-from .common import Tensor, shape_of
+from .common import Tensor, alone, shape_of
 
 #: Labels for the dimensions of an ellipsis: no letters, and before all letters in order.
 _SPARE = "".join(map(chr, range(1, 32)))
@@ -53,7 +53,8 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
             later = set(output).union(*(labels for _, labels in (*terms, *chosen)))
             chosen.append(_pair(*y, *x, later))
         terms += chosen
-    return _finish(*terms[0], output)
+    found = _finish(*terms[0], output)
+    return found if len(operands) == 1 else alone(found)
 
 
 def _from_lists(arguments: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:

@@ -14,6 +14,7 @@ from ..table import function
 from . import return_types as types
 from .common import (
     Tensor,
+    alone,
     check_tensor,
     dim_of,
     dims_of,
@@ -94,7 +95,7 @@ def _picked(kind: type[Found], x: Tensor, index_op: Any, dim: int, keepdim: bool
     indices = index_op(x, dims=(d,), keepdim=True)
     values = ix.gather(x, indices, dim=d)
     if not keepdim:
-        values, indices = m.squeeze(values, dims=(d,)), m.squeeze(indices, dims=(d,))
+        values, indices = (alone(m.squeeze(x, dims=(d,))) for x in (values, indices))
     return kind(values, indices)
 
 

@@ -14,10 +14,11 @@ from .. import linear_algebra as la
 from .. import movement as m
 from .. import source as s
 from ..contraction import transposed
+from ..precision import full_precision, given_precision
 from ..symmetric_factors import ldl_packed, ldl_solution
 from ..table import alias, function
 from .checked_systems import first_of, numbers_where_none, refuse_any
-from .common import Number, Tensor, as_type, shape_of
+from .common import Number, Tensor, alone, as_type, shape_of
 from .complex_numbers import abs as magnitude
 from .complex_numbers import real
 from .linear_algebra import apart, checked, is_vector, svdvals
@@ -86,7 +87,7 @@ class Inverse(NamedTuple):
     info: Tensor
 
 
-@function(method=False, namespace=False)
+@function(method=False, namespace=False, within=full_precision)
 def eig(A: Tensor) -> GeneralEigen:
     """Eigenvalues and eigenvectors of square matrices, complex also where the matrices are real.
 
@@ -102,7 +103,7 @@ def eig(A: Tensor) -> GeneralEigen:
     return GeneralEigen(values, la.rows_of(packed, 1, shape_of(A)[-1]))
 
 
-@function(method=False, namespace=False)
+@function(method=False, namespace=False, within=full_precision)
 def eigvals(A: Tensor) -> Tensor:
     """Eigenvalues of square matrices: complex numbers.
 
@@ -124,7 +125,8 @@ def _pivoted(name: str, A: Tensor, pivot: bool, singular: bool = True) -> Packed
     packed = d.lu_packed(A, singular=singular)
     exchanges = select(narrow(packed, -2, 0, min(rows, columns)), -1, columns)
     return PackedLU(
-        narrow(packed, -1, 0, columns), as_type(real(e.detach_copy(exchanges)), dtypes.int32)
+        alone(narrow(packed, -1, 0, columns)),
+        as_type(real(e.detach_copy(exchanges)), dtypes.int32),
     )
 
 
@@ -200,7 +202,7 @@ def lu_unpack(
     return LUFactors(order, lower, upper)
 
 
-@function(method=False, namespace=False)
+@function(method=False, namespace=False, within=given_precision)
 def lu_solve(
     LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False
 ) -> Tensor:
@@ -254,7 +256,7 @@ alias("lu", _packed_lu)
 alias("lu_solve", _solve_packed)
 
 
-@function(method=False, namespace=False)
+@function(method=False, namespace=False, within=given_precision)
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Solution:
     """The solution of ``A @ X = B`` and ``info``: 0, or where a matrix is singular (and the solution NaN) the number
     (from one) of its first zero pivot.
@@ -276,7 +278,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
     return Solution(numbers_where_none(packed.info, found), packed.info)
 
 
-@function(method=False, namespace=False)
+@function(method=False, namespace=False, within=full_precision)
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> Inverse:
     """The inverse and ``info``: 0, or where a matrix is singular (and the inverse NaN) the number (from one) of its
     first zero pivot.
@@ -297,7 +299,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> Inverse:
     return Inverse(numbers_where_none(packed.info, found), packed.info)
 
 
-@function(method=False, namespace=False)
+@function(method=False, namespace=False, within=full_precision)
 def cond(A: Tensor, p: Number | str | None = None) -> Tensor:
     """How much larger relative errors may become: the product of the ``p`` norms of a matrix and its inverse.
 

@@ -11,6 +11,7 @@ from .. import complex_numbers as cx
 from .. import elementwise as e
 from .. import fourier as f
 from .. import movement as m
+from ..precision import widened
 from ..shapes import refuse_number
 from ..table import function
 from .common import Tensor, as_type, check_tensor, dim_of, shape_of
@@ -31,8 +32,9 @@ def _norm(name: str, norm: str | None) -> str:
 
 
 def _floating(name: str, x: Tensor) -> Tensor:
-    """Integers become the default float dtype; half precision is not transformed."""
+    """Integers become the default float dtype; half precision is not transformed, but where autocast is on."""
     check_tensor(name, x)
+    x = widened(x)
     if not x.dtype.is_differentiable:
         return as_type(x, dtypes.get_default_dtype())
     if x.dtype.itemsize < 4:

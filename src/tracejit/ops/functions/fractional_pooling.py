@@ -12,6 +12,7 @@ from .. import indexing as ix
 from .. import movement as m
 from .. import source as s
 from ..leaning import leaned
+from ..precision import full_precision
 from ..shapes import numel
 from ..table import function
 from .common import Tensor, as_type, require_float, shape_of
@@ -89,7 +90,7 @@ def _pooled(
     return unbatched(values, alone), unbatched(m.reshape(found, shape=(*lead, *sizes)), alone)
 
 
-@function(method=False)
+@function(method=False, within=full_precision)
 def fractional_max_pool2d(
     input: Tensor,
     kernel_size: Sizes,
@@ -111,7 +112,7 @@ def fractional_max_pool2d(
     return found if return_indices else found[0]
 
 
-@function(method=False)
+@function(method=False, within=full_precision)
 def fractional_max_pool3d(
     input: Tensor,
     kernel_size: Sizes,

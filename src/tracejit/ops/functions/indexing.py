@@ -7,6 +7,7 @@ from typing import Any
 
 from ... import dtypes
 from ...errors import ShapeError
+from ...modes import MODES
 from .. import comparison as c
 from .. import elementwise as e
 from .. import indexing as ix
@@ -21,6 +22,7 @@ from .common import (
     constant,
     dim_of,
     is_tensor,
+    promoted,
     refuse,
     refuse_overflow,
     shape_of,
@@ -332,20 +334,36 @@ def index_reduce(
         )
     d, row = dim_of(dim, input), input if input.ndim else _vector(input)
     values = source if source.ndim else _vector(source)
+    _check_count("index_reduce_", index, values, d, ShapeError)
     along = tuple(-1 if i == d else 1 for i in range(values.ndim))
     places = m.expand(_vector(index).reshape(along), shape=shape_of(values))
     found = scatter_reduce(row, d, places, values, reduce, include_self=include_self)
     return m.reshape(found, shape=shape_of(input))
 
 
+def _check_count(
+    name: str, index: Tensor, source: Tensor, dim: int, error: type[Exception]
+) -> None:
+    """There is a slice of ``source`` for every index."""
+    count, slices = index.spec.numel, shape_of(source)[dim] if source.ndim else 1
+    if count != slices:
+        raise error(
+            f"{name}(): Number of indices ({count}) should be equal to source.size(dim): ({slices}), for dim: {dim}"
+        )
+
+
 @function()
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    """``input`` with the slices at ``index`` replaced by ``source``.
+    """``input`` with the slices at ``index`` replaced by ``source``; where autocast is on, of the wider dtype of both.
 
     >>> import tracejit as tj
     >>> tj.index_copy(tj.zeros(3), 0, tj.tensor([2]), tj.ones(1))
     tensor([0., 0., 1.])
     """
+    if MODES.autocast is not None:
+        kind = promoted(input, source)
+        input, source = as_type(input, kind), as_type(source, kind)
+    _check_count("index_copy_", index, source, dim_of(dim, input), IndexError)
     return _put_slices(input, dim, index, source, accumulate=False)
 
 

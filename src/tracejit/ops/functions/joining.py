@@ -14,7 +14,7 @@ from .. import ordering as o
 from .. import shapes
 from .. import source as s
 from ..table import alias, function
-from .common import Tensor, as_type, dim_of, is_tensor, own, refuse_but_indices, shape_of
+from .common import Tensor, alone, as_type, dim_of, is_tensor, own, refuse_but_indices, shape_of
 from .shaping import as_nothing, broadcast_tensors, unsqueeze
 from .slicing import slice_along
 
@@ -209,7 +209,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     """
     if dims is None or dims == ():
         flat = m.reshape(input, shape=(input.spec.numel,))
-        return m.reshape(roll(flat, shifts, 0), shape=shape_of(input))
+        return alone(m.reshape(roll(flat, shifts, 0), shape=shape_of(input)))
     if getattr(shifts, "ndim", None) == 0:  # of a tensor, or a scalar of NumPy
         shifts = shapes.whole(shifts)
     moves = (shifts,) if isinstance(shifts, int) else tuple(shifts)

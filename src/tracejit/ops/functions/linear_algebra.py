@@ -20,9 +20,10 @@ from .. import transcendental as t
 from .. import values_alone as v
 from ..contraction import transposed
 from ..linear_algebra import adjoint
+from ..precision import full_precision
 from ..promotion import UnsupportedDtypeError
 from ..table import function
-from .common import Tensor, as_type, check_tensor, conjugated, constant, is_tensor, shape_of
+from .common import Tensor, alone, as_type, check_tensor, conjugated, constant, is_tensor, shape_of
 from .complex_numbers import real
 from .matrices import matmul
 from .shaping import contiguous
@@ -99,10 +100,10 @@ def _row_of_real(packed: Tensor, row: int) -> Tensor:
 
 def apart(values: Tensor) -> Tensor:
     """Values from among packed rows, one after the other in memory: programs look at them as other shapes."""
-    return contiguous(values)
+    return alone(contiguous(values))
 
 
-@function()
+@function(within=full_precision)
 def inverse(input: Tensor) -> Tensor:
     """The inverse of square matrices.
 
@@ -156,7 +157,7 @@ def logdet(input: Tensor) -> Tensor:
     return e.where(c.lt(sign, 0), math.nan, logarithm)
 
 
-@function()
+@function(within=full_precision)
 def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     """The lower (or ``upper``) triangular factor of symmetric positive-definite matrices.
 
@@ -169,10 +170,15 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     """
     checked("cholesky", input)
     lower = d.cholesky_lower(lower_alone(adjoint(input) if upper else input))
-    return adjoint(lower) if upper else lower
+    return alone(adjoint(lower)) if upper else lower
 
 
-@function()
+def _rows(packed: Tensor, start: int, count: int) -> Tensor:
+    """Rows of packed matrices, as a result of its own."""
+    return alone(la.rows_of(packed, start, count))
+
+
+@function(within=full_precision)
 def qr(input: Tensor, some: bool = True) -> Factors:
     """The reduced QR decomposition.
 
@@ -186,7 +192,7 @@ def qr(input: Tensor, some: bool = True) -> Factors:
         return _complete_qr(input)
     if rows >= columns:
         packed = d.qr_packed(input)
-        return Factors(la.rows_of(packed, 0, rows), la.rows_of(packed, rows, columns))
+        return Factors(_rows(packed, 0, rows), _rows(packed, rows, columns))
     square = m.slice(  # the first columns decide Q
         input,
         starts=(0,) * input.ndim,
@@ -207,7 +213,7 @@ def _complete_qr(x: Tensor) -> Factors:
     return Factors(orthogonal, m.cat(reduced.R, zeros, dim=x.ndim - 2))
 
 
-@function(method=False, namespace=False)
+@function(method=False, namespace=False, within=full_precision)
 def eigh(A: Tensor, UPLO: str = "L") -> Eigen:
     """Eigenvalues and eigenvectors of symmetric (Hermitian) matrices, of which one triangle is read.
 
@@ -220,10 +226,10 @@ def eigh(A: Tensor, UPLO: str = "L") -> Eigen:
     if UPLO not in ("L", "U"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
     packed = d.eigen_symmetric(lower_alone(adjoint(A) if UPLO == "U" else A))
-    return Eigen(_row_of_real(packed, 0), la.rows_of(packed, 1, shape_of(A)[-1]))
+    return Eigen(_row_of_real(packed, 0), _rows(packed, 1, shape_of(A)[-1]))
 
 
-@function(method=False, namespace=False)
+@function(method=False, namespace=False, within=full_precision)
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     """Eigenvalues of symmetric matrices, ascending.
 
@@ -242,7 +248,7 @@ def _values_alone(name: str, x: Tensor) -> bool:
     return not (x.dtype.is_complex or (MODES.grad and getattr(x, "requires_grad", True)))
 
 
-@function(method=False, namespace=False)
+@function(method=False, namespace=False, within=full_precision)
 def svd(A: Tensor, full_matrices: bool = True) -> SingularValues:
     """The singular value decomposition; with ``full_matrices`` U and Vh are square.
 
@@ -254,16 +260,16 @@ def svd(A: Tensor, full_matrices: bool = True) -> SingularValues:
     rows, columns = shape_of(A)[-2:]
     if rows < columns:
         u, values, vh = svd(adjoint(A), full_matrices)
-        return SingularValues(adjoint(vh), values, adjoint(u))
+        return SingularValues(alone(adjoint(vh)), values, alone(adjoint(u)))
     packed = d.svd_packed(A)
     middle = _row_of_real(packed, rows)
-    left = la.rows_of(packed, 0, rows)
+    left = _rows(packed, 0, rows)
     if full_matrices and rows > columns:  # what completes a basis has no gradient
         left = m.cat(left, d.complement(e.detach_copy(left)), dim=A.ndim - 1)
-    return SingularValues(left, middle, la.rows_of(packed, rows + 1, columns))
+    return SingularValues(left, middle, _rows(packed, rows + 1, columns))
 
 
-@function(method=False, namespace=False)
+@function(method=False, namespace=False, within=full_precision)
 def svdvals(A: Tensor) -> Tensor:
     """Singular values, descending.
 
@@ -284,7 +290,7 @@ def is_vector(A: Tensor, B: Tensor) -> bool:
     return bool(B.ndim == 1 or (B.ndim == A.ndim - 1 and shape_of(B) == shape_of(A)[:-1]))
 
 
-@function(method=False, namespace=False)
+@function(method=False, namespace=False, within=full_precision)
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """X with ``A @ X = B`` (or ``X @ A = B``); a vector B gives a vector X.
 
@@ -352,7 +358,7 @@ def pinv(
     return d.pseudo_inverse(A, *least)
 
 
-@function()
+@function(within=full_precision)
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """The Moore-Penrose inverse: singular values up to ``rcond`` times the largest count as zero.
 
@@ -363,7 +369,7 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     return pinv(input, rtol=rcond)
 
 
-@function(method=False, namespace=False)
+@function(method=False, namespace=False, within=full_precision)
 def matrix_rank(
     A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
 ) -> Tensor:

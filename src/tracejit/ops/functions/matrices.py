@@ -17,6 +17,7 @@ from ..precision import full_precision, given_precision
 from ..table import alias, function
 from .common import (
     Tensor,
+    alone,
     as_type,
     check_tensor,
     dim_of,
@@ -55,7 +56,7 @@ def times(input: Tensor, other: Tensor, dtype: DType | None = None) -> Tensor:
     right = m.unsqueeze(other, dims=(1,)) if b == 1 else other
     result = _product(left, right, dtype)
     drop = tuple(d for d, gone in ((result.ndim - 2, a == 1), (result.ndim - 1, b == 1)) if gone)
-    return m.squeeze(result, dims=drop) if drop else result
+    return alone(m.squeeze(result, dims=drop)) if drop else result
 
 
 def _is_inner_product(x: Tensor, y: Tensor) -> bool:
@@ -72,7 +73,7 @@ def _product(left: Tensor, right: Tensor, dtype: DType | None) -> Tensor:
         return _multiplied(left, right, dtype)
     rows = m.reshape(left, shape=(shapes.numel(shape[:-1]), shape[-1]))
     product = _multiplied(rows, right, dtype)
-    return m.reshape(product, shape=(*shape[:-1], shape_of(right)[1]))
+    return alone(m.reshape(product, shape=(*shape[:-1], shape_of(right)[1])))
 
 
 def _multiplied(x: Tensor, y: Tensor, dtype: DType | None) -> Tensor:
@@ -188,7 +189,7 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
     return matmul(input, tensor)
 
 
-@function(within=given_precision)
+@function()
 def inner(input: Tensor, other: Tensor) -> Tensor:
     """Sums of products over the last dimensions.
 
@@ -249,7 +250,12 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     rows, columns = ([shape_of(x)[d] for d in f] for x, f in ((a, free_a), (b, free_b)))
     matrix_a = m.reshape(m.permute(a, dims=(*free_a, *left)), shape=(shapes.numel(rows), size))
     matrix_b = m.reshape(m.permute(b, dims=(*right, *free_b)), shape=(size, shapes.numel(columns)))
-    return m.reshape(k.matmul(matrix_a, matrix_b), shape=(*rows, *columns))
+    alone = MODES.autocast is not None and shapes.numel([*rows, *columns]) == 1
+    product = _as_given(matrix_a, matrix_b) if alone else k.matmul(matrix_a, matrix_b)
+    return m.reshape(product, shape=(*rows, *columns))
+
+
+_as_given = given_precision(k.matmul)  # of two vectors: inner products are on no list of autocast
 
 
 @function(steady=True)
@@ -264,7 +270,9 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
     a, b = ((1,) * (ndim - x.ndim) + shape_of(x) for x in (input, other))
     left = m.reshape(input, shape=tuple(n for extent in a for n in (extent, 1)))
     right = m.reshape(other, shape=tuple(n for extent in b for n in (1, extent)))
-    return m.reshape(e.mul(left, right), shape=tuple(i * j for i, j in zip(a, b, strict=True)))
+    return alone(
+        m.reshape(e.mul(left, right), shape=tuple(i * j for i, j in zip(a, b, strict=True)))
+    )
 
 
 @function(within=full_precision)

@@ -12,7 +12,7 @@ from .. import elementwise as e
 from .. import movement as m
 from .. import reduction as r
 from .. import shapes
-from ..precision import given_precision
+from ..precision import given_precision, lower_precision
 from ..table import function
 from .common import (
     Tensor,
@@ -175,7 +175,7 @@ def _in_order(
     return matmul(_in_order(operands, cut, i, k), _in_order(operands, cut, k + 1, j))
 
 
-@function(method=False, namespace=False)
+@function(method=False, namespace=False, within=lower_precision)
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """Inner products along ``dim``.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,10 +14,10 @@ from .. import movement as m
 from .. import reduction as r
 from .. import transcendental as t
 from ..leaning import leaned
-from ..precision import given_precision, lower_precision
+from ..precision import lower_precision
 from ..table import function
 from ..underived import refuse_gradients
-from .common import Tensor, as_type, promoted, require_float, shape_of, upcast
+from .common import Tensor, alone, as_type, promoted, require_float, shape_of, upcast
 from .matrices import before_a_sum, matmul, times
 from .reductions import count
 
@@ -46,9 +47,11 @@ def _biased(input: Tensor, transposed: Tensor, bias: Tensor) -> Tensor:
 _lowered = lower_precision(_biased)
 
 
-@function(method=False, within=given_precision, large=True)
+@function(method=False, large=True)
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``x1^T W_k x2 + b_k`` for every output k.
+
+    Raises ``RuntimeError`` for batches, sizes or dtypes that do not fit.
 
     >>> import tracejit as tj
     >>> tj.bilinear(tj.ones(1, 2), tj.ones(1, 3), tj.ones(4, 2, 3)).shape
@@ -56,13 +59,34 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     """
     from .einsum import einsum
 
-    if bias is not None and shape_of(bias) != shape_of(weight)[:1]:
-        raise ShapeError(
-            f"bilinear(): bias size does not match weight size: got {bias.spec.numel} but expected "
-            f"{shape_of(weight)[0]}"
-        )
+    _check_bilinear(input1, input2, weight, bias)
     result = einsum("...i,kij,...j->...k", input1, weight, input2).contiguous()
+    if MODES.autocast is not None:  # the products are of its dtype, the sum is not
+        result = as_type(result, input1.dtype)
     return result if bias is None else e.add(result, bias)
+
+
+def _check_bilinear(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+    kinds = {z.dtype for z in (x, y, weight, bias) if z is not None}
+    if len(kinds) > 1:
+        found = ", ".join(sorted(kind.title for kind in kinds))
+        raise DtypeError(f"bilinear(): All tensors must have the same dtype, got {found}")
+    if x.ndim != y.ndim:
+        raise ShapeError(f"bilinear(): input dimensions do not match: got {x.ndim} and {y.ndim}")
+    for d, (n, k) in enumerate(zip(shape_of(x)[:-1], shape_of(y)[:-1], strict=True)):
+        if n != k:
+            raise ShapeError(
+                f"bilinear(): input batch dimensions do not match at dim {d}: got {n} and {k}"
+            )
+    outputs, *sizes = shape_of(weight)
+    pairs = [("input1", shape_of(x)[-1:], sizes[:1]), ("input2", shape_of(y)[-1:], sizes[1:])]
+    pairs += [] if bias is None else [("bias", shape_of(bias), [outputs])]
+    for name, own, wanted in pairs:
+        if list(own) != wanted:
+            raise ShapeError(
+                f"bilinear(): {name} size does not match weight size: got {math.prod(own)} but expected "
+                f"{math.prod(wanted)}"
+            )
 
 
 def _standardized(x: Tensor, dims: tuple[int, ...], eps: float) -> Tensor:
@@ -209,7 +233,7 @@ def group_norm(
         for p in (weight, bias)
     )
     x = _scaled(_standardized(x, (2, 3), eps), *parts)
-    return as_type(m.reshape(x, shape=shape), input.dtype)
+    return as_type(alone(m.reshape(x, shape=shape)), input.dtype)
 
 
 def _check_channels(channels: int, **parameters: Tensor | None) -> None:

@@ -14,6 +14,7 @@ from .. import movement as m
 from .. import transcendental as t
 from ..contraction import transposed
 from ..overlaps import refuse_own, refuse_repeated
+from ..precision import full_precision
 from ..special_functions import poisson_quantile
 from ..table import FUNCTIONS, METHODS, function
 from .common import (
@@ -45,7 +46,7 @@ class Decomposition(NamedTuple):
     V: Any
 
 
-@function()
+@function(within=full_precision)
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Decomposition:
     """The singular value decomposition of matrices, with V in place of its transpose.
 

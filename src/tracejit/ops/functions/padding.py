@@ -48,7 +48,8 @@ def pad(
         raise NotImplementedError(
             f"Padding size {len(widths)} is not supported for {input.ndim}D input tensor."
         )
-    input = input if mode == "circular" else widened(input)
+    if mode == "replicate" or (mode == "reflect" and len(widths) < 6):
+        input = widened(input)
     for offset, (before, after) in enumerate(pairs):
         input = _indexed(input, input.ndim - 1 - offset, before, after, mode)
     return input

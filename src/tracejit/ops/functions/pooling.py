@@ -10,7 +10,7 @@ from ...extents import is_symbolic
 from .. import elementwise as e
 from .. import movement as m
 from .. import source as s
-from ..precision import full_precision
+from ..precision import full_precision, widened
 from ..shapes import numel
 from ..table import function
 from ..windows import Windows
@@ -98,7 +98,7 @@ def max_pool2d(
     return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
-@function(method=False, within=full_precision)
+@function(method=False)
 def max_pool3d(
     input: Tensor,
     kernel_size: Sizes,
@@ -116,7 +116,8 @@ def max_pool3d(
     >>> tj.max_pool3d(tj.arange(8.0).reshape(1, 2, 2, 2), 2)
     tensor([[[[7.]]]])
     """
-    return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+    x = input if return_indices else widened(input)  # what tells positions is on no list
+    return _max_pool(3, x, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 # --- means --------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from ..table import function
 from .common import (
     Number,
     Tensor,
+    alone,
     as_type,
     check_tensor,
     dim_of,
@@ -56,7 +57,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     if turns == 2:
         return flip(input, (first, second))
     if turns == 1:
-        return transpose(flip(input, (second,)), first, second)
+        return alone(transpose(flip(input, (second,)), first, second))
     if turns == 3:
         return flip(transpose(input, first, second), (second,))
     return e.clone(input)

@@ -19,7 +19,7 @@ from .. import transcendental as t
 from ..complex_numbers import magnitude
 from ..precision import full_precision
 from ..table import function
-from .common import Tensor, as_type, check_tensor, dims_of, refuse, shape_of, upcast
+from .common import Tensor, alone, as_type, check_tensor, dims_of, refuse, shape_of, upcast
 from .complex_numbers import real
 
 Dim = int | Sequence[int] | None
@@ -228,7 +228,7 @@ def _variance(x: Tensor, dim: Dim, correction: float, keepdim: bool) -> tuple[Te
     away = e.sub(wide, center)
     away = magnitude(away) if away.dtype.is_complex else away
     squares = r.sum(e.square(away), dims=dims, keepdim=keepdim)
-    average = center if keepdim or not dims else m.squeeze(center, dims=dims)
+    average = center if keepdim or not dims else alone(m.squeeze(center, dims=dims))
     return e.div(squares, builtins.max(n - correction, 0)), average
 
 
@@ -338,7 +338,7 @@ def logsumexp(input: Tensor, dim: Dim, keepdim: bool = False) -> Tensor:
     top = e.where(c.isinf(top), 0.0, top)
     total = r.sum(t.exp(e.sub(x, top)), dims=dims, keepdim=True)
     result = e.add(t.log(total), top)
-    result = result if keepdim or not dims else m.squeeze(result, dims=dims)
+    result = result if keepdim or not dims else alone(m.squeeze(result, dims=dims))
     return as_type(result, input.dtype if input.dtype.is_differentiable else x.dtype)
 
 

@@ -12,6 +12,7 @@ from .. import linear_algebra as la
 from .. import movement as m
 from .. import source as s
 from ..linear_algebra import adjoint
+from ..precision import full_precision
 from ..symmetric_factors import reflections_packed
 from ..table import function
 from .common import Tensor, as_type, conjugated, shape_of
@@ -46,7 +47,7 @@ def orthogonal_factors(A: Tensor, mode: str = "reduced") -> Factors:
     return Factors(s.full(shape=(0,), value=0, dtype=A.dtype), found.R) if mode == "r" else found
 
 
-@function()
+@function(within=full_precision)
 def geqrf(input: Tensor) -> Reflections:
     """R above the vectors of the reflections that make Q, and the factors of these. There is no gradient.
 
@@ -75,7 +76,7 @@ def _reflected(A: Tensor, tau: Tensor, x: Tensor, back: bool) -> Tensor:
     return x
 
 
-@function(method=False, namespace=False)
+@function(method=False, namespace=False, within=full_precision)
 def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     """The first columns of the product of reflections ``1 - tau * v @ v.mH``, v the columns below A's diagonal.
 
@@ -100,7 +101,7 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     return _reflected(A, tau, base, False)
 
 
-@function()
+@function(within=full_precision)
 def orgqr(input: Tensor, tau: Tensor) -> Tensor:
     """:func:`tracejit.linalg.householder_product`.
 
@@ -111,7 +112,7 @@ def orgqr(input: Tensor, tau: Tensor) -> Tensor:
     return householder_product(input, tau)
 
 
-@function()
+@function(within=full_precision)
 def ormqr(
     input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False
 ) -> Tensor:

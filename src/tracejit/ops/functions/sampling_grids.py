@@ -17,7 +17,15 @@ from .. import source as s
 from ..precision import full_precision
 from ..shapes import numel, refuse_vast
 from ..table import alias, function
-from .common import Tensor, as_type, check_tensor, require_float, shape_of, with_zero_gradient
+from .common import (
+    Tensor,
+    alone,
+    as_type,
+    check_tensor,
+    require_float,
+    shape_of,
+    with_zero_gradient,
+)
 from .joining import stack
 from .matrices import matmul
 from .slicing import select
@@ -152,7 +160,7 @@ def grid_sample(
 
 
 def _shaped(points: Tensor, out: Shape) -> Tensor:
-    return m.reshape(points, shape=(*shape_of(points)[:2], *out))
+    return alone(m.reshape(points, shape=(*shape_of(points)[:2], *out)))
 
 
 def _by_number(name: str) -> Callable[..., Tensor]:

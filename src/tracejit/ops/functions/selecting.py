@@ -10,7 +10,7 @@ from .. import movement as m
 from .. import ordering as o
 from .. import shapes
 from ..table import function
-from .common import Tensor, constant, shape_of
+from .common import Tensor, alone, constant, shape_of
 
 
 @function()
@@ -60,7 +60,8 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
         )
     values = m.slice(m.reshape(source, shape=(there,)), starts=(0,), counts=(wanted,), steps=(1,))
     base = m.reshape(input, shape=(input.spec.numel,))
-    return m.reshape(ix.put(base, where, values, dim=0, accumulate=False), shape=shape_of(input))
+    found = ix.put(base, where, values, dim=0, accumulate=False)
+    return alone(m.reshape(found, shape=shape_of(input)))
 
 
 @function()

@@ -15,6 +15,7 @@ from . import return_types as types
 from .common import (
     Number,
     Tensor,
+    alone,
     as_type,
     constant,
     dim_of,
@@ -120,7 +121,7 @@ def at_positions(kind: type[Found], x: Tensor, indices: Tensor, dim: int, keepdi
     values = ix.gather(x, indices, dim=dim)
     if keepdim:
         return kind(values, e.clone(indices))
-    return kind(m.squeeze(values, dims=(dim,)), e.clone(m.squeeze(indices, dims=(dim,))))
+    return kind(alone(m.squeeze(values, dims=(dim,))), e.clone(m.squeeze(indices, dims=(dim,))))
 
 
 @function(method=False)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...errors import ArgumentError, ShapeError
 from .. import movement as m
-from .common import Tensor, check_tensor, shape_of
+from .common import Tensor, alone, check_tensor, shape_of
 
 Sizes = int | Sequence[int]
 Shape = tuple[int, ...]
@@ -47,4 +47,4 @@ def batched(name: str, x: Tensor, rank: int) -> tuple[Tensor, bool]:
 
 def unbatched(x: Tensor, added: bool) -> Tensor:
     """``x`` without the batch that :func:`batched` added."""
-    return m.squeeze(x, dims=(0,)) if added else x
+    return alone(m.squeeze(x, dims=(0,))) if added else x

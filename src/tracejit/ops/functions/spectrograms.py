@@ -15,7 +15,7 @@ from .. import movement as m
 from .. import reduction as r
 from .. import source as s
 from ..table import function
-from .common import Tensor, as_type, check_tensor, is_tensor, shape_of
+from .common import Tensor, alone, as_type, check_tensor, is_tensor, shape_of
 from .complex_numbers import abs as magnitude
 from .padding import pad
 from .slicing import slice_along
@@ -92,7 +92,7 @@ def stft(
     spectra = _spectra(shaped, normalized, onesided)
     found = m.permute(spectra, dims=(0, 2, 1))
     found = found if input.ndim == 2 else m.squeeze(found, dims=(0,))
-    return cx.parts_of_complex(found) if return_complex is False else found
+    return cx.parts_of_complex(found) if return_complex is False else alone(found)
 
 
 def _spectra(frames: Tensor, normalized: bool, onesided: bool | None) -> Tensor:

@@ -19,6 +19,7 @@ from ..table import function
 from . import return_types as types
 from .common import (
     Tensor,
+    alone,
     as_type,
     constant,
     dim_of,
@@ -317,7 +318,9 @@ def _quantile(
         (1,) * input.ndim if whole else tuple(1 if i == d else n for i, n in enumerate(shape_of(x)))
     )
     left = kept if keepdim else tuple(n for i, n in enumerate(shape_of(x)) if i != d)
-    return m.reshape(first, shape=(shape_of(shares) if is_tensor(q) and q.ndim else ()) + left)
+    return alone(
+        m.reshape(first, shape=(shape_of(shares) if is_tensor(q) and q.ndim else ()) + left)
+    )
 
 
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")

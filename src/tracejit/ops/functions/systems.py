@@ -14,9 +14,10 @@ from .. import source as s
 from ..contraction import transposed
 from ..least_squares import least_squares
 from ..linear_algebra import adjoint
+from ..precision import full_precision
 from ..side_by_side import LEAST
 from ..table import function
-from .common import Tensor, as_type, shape_of, upcast
+from .common import Tensor, alone, as_type, shape_of, upcast
 from .complex_numbers import abs as magnitude
 from .linear_algebra import checked, matrix_rank, pinv, qr, svdvals
 from .matrices import matmul
@@ -69,7 +70,7 @@ def solve_triangular(
     return transposed(la.solve_triangle(transposed(A), transposed(B), lower=upper))
 
 
-@function()
+@function(within=full_precision)
 def triangular_solve(
     b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> TriangularSolution:
@@ -85,7 +86,7 @@ def triangular_solve(
     return TriangularSolution(solution, e.clone(A))
 
 
-@function()
+@function(within=full_precision)
 def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     """X with ``A @ X = B`` where ``L`` is the lower (``upper``) triangular factor of A.
 
@@ -100,7 +101,7 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     return la.solve_triangle(adjoint(lower), half, lower=False, whole=True)
 
 
-@function()
+@function(within=full_precision)
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     """The inverse of the matrix whose lower (``upper``) triangular factor is ``L``.
 
@@ -116,7 +117,7 @@ def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     return la.inverse_by_factor(adjoint(factor) if upper else factor)
 
 
-@function(method=False, namespace=False)
+@function(method=False, namespace=False, within=full_precision)
 def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: Any = None) -> LeastSquares:
     """X for which ``A @ X`` is closest to ``B``; of several, the one of least norm.
 
@@ -179,7 +180,7 @@ def _least_squares(A: Tensor, right: Tensor, rcond: float | None) -> tuple[Tenso
     columns = shape_of(A)[-1]
     found = least_squares(A, right, tolerance=None if rcond is None else float(rcond))
     rank = e.detach_copy(la.rows_of(found, columns, 1))[..., 0, 0]
-    return la.rows_of(found, 0, columns), as_type(magnitude(rank), dtypes.int64)
+    return alone(la.rows_of(found, 0, columns)), as_type(magnitude(rank), dtypes.int64)
 
 
 @function()

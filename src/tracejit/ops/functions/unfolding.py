@@ -11,7 +11,7 @@ from .. import movement as m
 from ..shapes import numel
 from ..table import function
 from ..windows import Windows
-from .common import Tensor, check_tensor, dim_of, refuse, shape_of
+from .common import Tensor, alone, check_tensor, dim_of, refuse, shape_of
 from .spatial import Sizes, batched, per_dim, unbatched
 
 
@@ -63,7 +63,7 @@ def unfold(
     laid = cv.unfold_windows(x, **windows._asdict())
     samples, channels = shape_of(x)[:2]
     flat = m.reshape(laid, shape=(samples, channels * numel(windows.kernel), numel(counts)))
-    return unbatched(flat, added)
+    return alone(unbatched(flat, added))
 
 
 @function(method=False)

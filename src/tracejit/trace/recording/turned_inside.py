@@ -82,6 +82,10 @@ class TurnedInside:
         self.trial_turns(tensor, "detach_")
         if self.failure is None:
             with self.careful("detach_()"):
+                if tensor._base is None and id(tensor) in self.parents and self.inside(tensor):
+                    # A function made it as a view of what it alone knew.
+                    self.roots[id(tensor)] = self.value_of(tensor)
+                    del self.parents[id(tensor)]
                 # What a custom function's backward forgets is known to its rule, which takes no part in the tape.
                 if tensor._grad_fn is not None and self.trial is None:
                     self.changed_beneath(tensor, None, "detach_() of what a backward pass needs")
