@@ -191,6 +191,15 @@ class _Scripted:
 
 globals().update({name: type(name, (_Scripted,), {"__module__": __name__}) for name in _SCRIPTED})
 
+#: What is at the top of the package, too.
+SHARED = {
+    name: globals()[name]
+    for name in (
+        *_SCRIPTED,
+        *("DisableTorchFunction", "DisableTorchFunctionSubclass", "DispatchKey", "DispatchKeySet"),
+    )
+}
+
 
 def _get_tracing_state() -> None:
     """None: nothing is traced; recording is an ordinary run, on real values.

@@ -192,13 +192,14 @@ _LATE = frozenset(
     )
 )
 #: Names of such modules that are names of this one, too: all of the compiler comes with them.
-_LATE_NAMES = {"CompiledFunction": "jit", "compile": "jit", "profile": "profiling"}
+_LATE_NAMES = {**dict.fromkeys(("CompiledFunction", "compile"), "jit"), "profile": "profiling"}
 _LATE_NAMES |= {"UntypedStorage": "storage", "PyTorchFileReader": "absent"}
 
 
-def _parts() -> dict[str, _Any]:
-    """Operators that are part of others, by their names."""
-    return dict(_importlib.import_module(f"{__name__}.aten_parts").PARTS)
+def _parts(name: str) -> dict[str, _Any]:
+    """Operators that are part of others, or what the compiled core has in common with this module, by their names."""
+    where, names = ("aten_parts", "PARTS") if name[0] == "_" else ("_C", "SHARED")
+    return dict(getattr(_importlib.import_module(f"{__name__}.{where}"), names))
 
 
 def __getattr__(name: str) -> _Any:
@@ -210,8 +211,7 @@ def __getattr__(name: str) -> _Any:
     elif name.startswith("_foreach_"):
         found = _importlib.import_module(f"{__name__}.foreach").foreach(name)
     else:
-        parts = {} if name.startswith("__") or name[0] != "_" else _parts()
-        if name not in parts:
+        if name.startswith("__") or name not in (parts := _parts(name)):
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         found = parts[name]
     globals()[name] = found

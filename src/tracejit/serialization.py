@@ -28,8 +28,10 @@ __all__ = [
     "DEFAULT_PROTOCOL",
     "MAP_LOCATION",
     "add_safe_globals",
+    "default_restore_location",
     "get_safe_globals",
     "load",
+    "location_tag",
     "safe_globals",
     "save",
 ]
@@ -145,6 +147,31 @@ def load(path: Any, map_location: Any = None, *, weights_only: bool = True, **_:
         return unpack(json.loads(text), tensors)
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise _damaged(path, f"its object tree cannot be read ({error})") from error
+
+
+def location_tag(storage: Any) -> str:
+    """Where memory is, as files of PyTorch say it.
+
+    >>> import tracejit as tj
+    >>> location_tag(tj.ones(2).untyped_storage())
+    'cpu'
+    """
+    return str(storage.device)
+
+
+def default_restore_location(storage: Any, location: str) -> Any:
+    """``storage``, which is where ``location`` says; :func:`load` asks no function.
+
+    >>> import tracejit as tj
+    >>> memory = tj.ones(2).untyped_storage()
+    >>> default_restore_location(memory, "cpu") is memory
+    True
+    """
+    if location != location_tag(storage):
+        raise RuntimeError(
+            f"don't know how to restore data location of a storage on {storage.device} (tagged with {location})"
+        )
+    return storage
 
 
 def add_safe_globals(safe_globals: Sequence[Any]) -> None:

@@ -97,19 +97,6 @@ class Accumulates(Rounded):
         return g
 
 
-class Unsaved(Rounded):
-    """Reads an argument that it did not save."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Any) -> Any:
-        ctx.x = x
-        return x * x
-
-    @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:
-        return 2 * ctx.x * g
-
-
 class Fails(Rounded):
     """Raises."""
 
@@ -124,10 +111,9 @@ EAGER = {
     Prints: "more than compute|print",
     Decides: "decides by the value",
     Draws: "draws random numbers",
-    Writes: "writes to a tensor|not saved for it",
+    Writes: "writes to a tensor",
     Turns: r"unsqueeze_\(\) on a tensor that it did not make",
-    Accumulates: "not saved for it",
-    Unsaved: "not saved for it",
+    Accumulates: "adds to the gradients of tensors",
     Fails: "fails",
 }
 

@@ -71,6 +71,9 @@ ops: aten | _tensor_str: _tensor_str | autograd.profiler: EventList
 utils.data.dataloader: _MultiProcessingDataLoaderIter | distributed: rpc | distributed.rpc: init_rpc, rpc_async
 futures: Future, collect_all, wait_all | nested: nested_tensor, as_nested_tensor, to_padded_tensor
 _C._functorch: is_batchedtensor, is_gradtrackingtensor, get_unwrapped, maybe_get_level
+utils.checkpoint: CheckpointFunction, check_backward_validity, detach_variable, get_device_states, _infer_device_type
+utils.checkpoint: _get_autocast_kwargs, _get_device_module | serialization: default_restore_location, location_tag
+cuda: ipc_collect, memory_cached, max_memory_cached, reset_max_memory_allocated, reset_max_memory_cached
 nn.utils: convert_conv3d_weight_memory_format | utils.model_zoo: load_url | version: cuda, hip
 """
 NAMES = [

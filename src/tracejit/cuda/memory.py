@@ -107,6 +107,20 @@ def max_memory_reserved(device: Where = None) -> int:
     return max(_now(device)[1], _peaks.held.get(number_of(device), 0)) if MODULES else 0
 
 
+memory_cached, max_memory_cached = memory_reserved, max_memory_reserved  # their names before
+
+
+def reset_max_memory_allocated(device: Where = None) -> None:
+    """What `reset_peak_memory_stats` does, by its name before that.
+
+    >>> reset_max_memory_allocated()
+    """
+    reset_peak_memory_stats(device)
+
+
+reset_max_memory_cached = reset_max_memory_allocated
+
+
 def mem_get_info(device: Where = None) -> tuple[int, int]:
     """Bytes of a GPU's memory that are free, and all of them, as the driver counts; `DeviceError` without a GPU.
 
@@ -174,6 +188,13 @@ def empty_cache() -> None:
         reclaim(wait=True)
         module.get_default_memory_pool().free_all_blocks()
         module.get_default_pinned_memory_pool().free_all_blocks()
+
+
+def ipc_collect() -> None:
+    """Nothing to do: no memory of a GPU is shared with other processes here.
+
+    >>> ipc_collect()
+    """
 
 
 def watch_memory(module: Any) -> None:

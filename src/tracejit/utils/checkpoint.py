@@ -7,6 +7,7 @@ again, with the random state it had, and fills all of them in the order in which
 from __future__ import annotations
 
 import contextlib
+import importlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -30,19 +31,22 @@ __all__ = [
     "set_device_states",
 ]
 
-#: Names of :mod:`tracejit.utils.selective`, which is loaded when one of them is asked for.
-_SELECTIVE = (
-    *("SAC_IGNORED_OPS", "CheckpointPolicy", "SelectiveCheckpointContext"),
-    "create_selective_checkpoint_contexts",
-)
+#: Names of modules that are loaded when one of them is asked for.
+_LATE = {
+    **dict.fromkeys(("SAC_IGNORED_OPS", "CheckpointPolicy"), "selective"),
+    "SelectiveCheckpointContext": "selective",
+    "create_selective_checkpoint_contexts": "selective",
+    **dict.fromkeys(("CheckpointFunction", "check_backward_validity"), "reentrant"),
+    **dict.fromkeys(("detach_variable", "_infer_device_type"), "reentrant"),
+    **dict.fromkeys(("_get_autocast_kwargs", "_get_device_module"), "reentrant"),
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _SELECTIVE:
+    if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import selective
-
-    found = globals()[name] = getattr(selective, name)
+    module = importlib.import_module(f".{_LATE[name]}", __package__)
+    found = globals()[name] = getattr(module, name)
     return found
 
 

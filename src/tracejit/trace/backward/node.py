@@ -295,9 +295,9 @@ class CompiledBackward(LateNode):
         kind = self.site.checked[number].spec
         if number < self.site.part_reads:
             raise AutogradError(
-                f"a tensor that a checkpointed part reads, [{kind.dtype.tensor_name} {list(kind.shape)}], was modified "
-                "by an inplace operation since the call: eager execution would compute the part again from it "
-                f"(saved by {self.name()}).",
+                "a tensor that a checkpointed part reads, or a custom function in its backward, "
+                f"[{kind.dtype.tensor_name} {list(kind.shape)}], was modified by an inplace operation since the call: "
+                f"eager execution would read it as it is now (saved by {self.name()}).",
                 "Hint: clone() the tensor before changing it, or make the backward pass part of the compiled function.",
             )
         version, expected = self.versions[number]

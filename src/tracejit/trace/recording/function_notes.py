@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...ir.graph import Value
 from ...tensor import Tensor
@@ -28,6 +28,7 @@ class Trial:
     saved: dict[int, Tensor]
     outer: Trial | None  # in the backward of which this one runs
     untold: bool = False  # is it not known how to differentiate again what it does?
+    outside: dict[int, Tensor] = field(default_factory=dict)  # what it reads of those from outside
 
     @property
     def depth(self) -> int:

@@ -64,6 +64,7 @@ class FunctionsInside:
     hooked: Callable[..., None]
     unseen_writes: list[Version]
     careful: Callable[[str], Any]
+    read_later: Callable[[Tensor], None]
     first_node: int
 
     def __init__(self) -> None:
@@ -282,6 +283,8 @@ class FunctionsInside:
             return later
         if later.checks:
             self.state_later.append((name, later))
+        for tensor in trial.outside.values():
+            self.read_later(tensor)
         return results, trial
 
     def stop_trial(self, what: str) -> None:
@@ -316,7 +319,7 @@ class FunctionsInside:
                 read = Read(tensor, tensor._writes.value)
                 self.reads_later.append(read)
             return
-        self.stop_trial("reads a tensor from outside that was not saved for it")
+        trial.outside.setdefault(number, tensor)
 
     def trial_writes(self, tensor: Tensor) -> None:
         """A tensor is about to be overwritten."""
@@ -324,7 +327,8 @@ class FunctionsInside:
         if trial is None:
             return
         number = id(self.origin(tensor)[0])
-        if number in trial.before or number in trial.known or number not in self.roots:
+        made = number in self.roots and number not in self.external
+        if not made or number in trial.before or number in trial.known:
             self.stop_trial("writes to a tensor that it did not make")
 
     def trial_turns(self, tensor: Tensor, name: str) -> None:
@@ -364,12 +368,12 @@ class FunctionsInside:
             if not guard.holds():
                 self.opaque(f"it changes Python state that the backward of {name} reads later")
         given = {id(self.origin(t)[0]) for t in outputs}
-        shown = {id(t._writes) for t in outputs}
+        shown = {t._writes for t in outputs}
         for read in self.reads_later:
-            if read.tensor._writes.value != read.version or id(read.tensor._writes) in shown:
-                self.unsupported(
-                    "the backward of a custom function reads a tensor that may change before"
-                )
+            if read.tensor._writes.value != read.version:
+                self.opaque("a tensor that the backward of a custom function reads is changed")
+            elif read.tensor._writes in shown:
+                self.read_later(read.tensor)
         if any(handle() is not None for handle in self.handles):
             self.unsupported("it keeps the handle of a gradient hook")
         bases = Counter(a.base for number, a in self.aliases.items() if number in given)

@@ -1,5 +1,7 @@
 """Checkpointed parts of a recorded run, which eager execution computes again when a backward pass comes by.
 
+What the backward of a custom function reads without having saved it is like what such a part reads.
+
 It does so from what the tensors and variables that the part reads hold by then, and compiled code from what they held
 when the part ran. Backward passes of the run itself are recorded as they happen, second computation included where one
 of those has changed. Later passes cannot be: then outputs must not lead to the part, and what could still change after
@@ -22,17 +24,25 @@ from .recording import Step
 if TYPE_CHECKING:
     from .recording import OutputRecipe
 
-CHANGED = "an in-place change of a tensor that a checkpointed part reads"
+CHANGED = "an in-place change of a tensor that {} reads"
 REBOUND = "a variable that a checkpointed part reads holds something else by the time of the backward pass"
 STATE = "a checkpointed part changes Python state, and does so again in backward"
 
 
-class Part:
+class Reader:
+    """What reads tensors in a backward pass as they are by then, and whether one was overwritten since it ran."""
+
+    name = "the backward of a custom function"
+    written = False
+
+
+class Part(Reader):
     """One call that a backward pass computes again: what it made, and whether what it read has changed since."""
+
+    name = "a checkpointed part"
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.made: set[Version] = set()
-        self.written = False  # was a tensor that it read overwritten?
         self.variables = _variables_of(function)
         self.held = [_content(cell) for cell in self.variables]
 
@@ -61,9 +71,8 @@ class PartsInside:
         self.python_state: Callable[[], Sequence[Any]] = tuple
         self.parts: list[Part] = []  # those that run, outer ones first
         self.parts_run: list[Part] = []
-        self.readers: dict[
-            Version, set[Part]
-        ] = {}  # of what was not made by the part that reads it
+        self.functions = Reader()
+        self.readers: dict[Version, set[Reader]] = {}  # of what the reader did not make
 
     @contextmanager
     def part(self, function: Callable[..., Any]) -> Iterator[Part]:
@@ -85,6 +94,10 @@ class PartsInside:
             if version not in part.made:
                 self.readers.setdefault(version, set()).add(part)
 
+    def read_later(self, tensor: Tensor) -> None:
+        """The backward of a custom function reads a tensor that it did not save."""
+        self.readers.setdefault(self.origin(tensor)[0]._writes, set()).add(self.functions)
+
     def part_made(self, tensor: Tensor) -> None:
         """The parts that run computed a tensor, or a view of one."""
         if tensor._base is None:
@@ -94,10 +107,9 @@ class PartsInside:
     def changes_for_parts(self, tensor: Tensor) -> None:
         """A tensor is overwritten, perhaps one that a part read."""
         readers = self.readers.get(tensor._writes)
-        if readers:
-            self.opaque(CHANGED)
-            for part in readers:
-                part.written = True
+        for reader in readers or ():
+            self.opaque(CHANGED.format(reader.name))
+            reader.written = True
 
     def check_parts(self) -> None:
         """The run is over: what do the variables that parts read hold for later passes?"""
@@ -107,7 +119,10 @@ class PartsInside:
     def reads_of_parts(
         self, outputs: Sequence[Tensor], recipes: Sequence[OutputRecipe]
     ) -> dict[Value, int]:
-        """What parts read and others can change once the call is over, and how often the run itself wrote to it."""
+        """What parts, and custom functions in backward, read and others can change once the call is over.
+
+        With each comes how often the run itself wrote to it.
+        """
         found: dict[Value, int] = {}
         if not self.readers:
             return found
