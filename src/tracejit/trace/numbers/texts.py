@@ -99,7 +99,8 @@ class TextsInside:
 
 def has_stand_in(frame: FrameType) -> bool:
     """Does the name ``print`` lead to what notes what is printed, in the code of a frame?"""
-    stand_in = getattr(frame.f_globals.get(PRINT), "__module__", "")
+    found = frame.f_globals.get(PRINT)
+    stand_in = getattr(found.func if type(found) is functools.partial else found, "__module__", "")
     return bool(stand_in.endswith(".printed_lines"))
 
 

@@ -199,7 +199,7 @@ def _run(
             later.enter_context(following(guard))
             later.enter_context(patched(standing, recorder.varying, recorder.stores))
         follow_draws(recorder, guard)
-        later.enter_context(following_prints(guard))
+        later.enter_context(following_prints(guard, recorder))
         later.enter_context(recorder.told_identities(guard))
         args, kwargs = given.args, given.kwargs
         if entry.own_numbers:
