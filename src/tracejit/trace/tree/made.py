@@ -49,8 +49,9 @@ ROUNDED = "a branch hangs on rounding, in which compiled and eager code differ"
 
 #: So many ways go on from one guard, and served no call each, before more are rarely recorded: text with a number, say.
 WAYS = 8
-#: How often runs that change Python state may come by one way before others are rarely recorded.
-PASSING_WAYS = 2
+#: How often runs that change Python state may come by one way before others are rarely recorded; those that do what
+#: cannot be recorded count for so many that failed.
+PASSING_WAYS, LASTING_WAYS = 2, 4
 CROWDED = "a value decides that is another one at each call"
 
 
@@ -244,7 +245,9 @@ class Made:
             return
         if self.leaving not in self.refused_ways and len(self.refused_ways) >= config.max_paths:
             self.refused_ways.pop(next(iter(self.refused_ways)))
-        known = self.refused_ways.setdefault(self.leaving, Backoff(PASSING_WAYS if passing else 0))
+        known = self.refused_ways.setdefault(self.leaving, Backoff(PASSING_WAYS))
+        if not passing:
+            known.failures = max(known.failures, PASSING_WAYS + LASTING_WAYS - 1)
         known.note(reason)
         if known.hopeless:
             self.closed = reason
