@@ -27,8 +27,9 @@ from ...tensor import Tensor
 from ...types import Scalar
 from ...varying import VaryingFloat, VaryingInt, is_varying, plain
 from ...varying_arrays import VaryingArray
+from ..numbers.clocks import ClocksInside
 from ..numbers.compared_items import compared_in, comparison_of_item
-from ..numbers.drawn import choices, outcomes
+from ..numbers.drawn import BOOLS, choices, outcomes, ways
 from ..numbers.fitness import check_codes
 from ..numbers.numbers import LATE, ItemRead, Number, NumberGuard, UnfitError, outcome_key
 from ..numbers.percents import PercentsInside
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     from .inputs import Signature
 
 
-class NumbersInside(ArraysDrawn, TextsInside, PercentsInside):
+class NumbersInside(ArraysDrawn, TextsInside, PercentsInside, ClocksInside):
     """The part of a recorder that follows numbers."""
 
     signature: Signature
@@ -75,6 +76,7 @@ class NumbersInside(ArraysDrawn, TextsInside, PercentsInside):
     def __init__(self) -> None:
         TextsInside.__init__(self)
         PercentsInside.__init__(self)
+        ClocksInside.__init__(self)
         self.sizes_read = False  # has a size become a number?
         self.pinned: dict[Number, Any] = {}  # numbers whose value a guard has fixed
         self.handed_out: list[ref[Any]] = []
@@ -234,12 +236,10 @@ class NumbersInside(ArraysDrawn, TextsInside, PercentsInside):
             self.end_piece(NumberGuard(number, value, user_line()))
 
     def _decide(self, number: Number) -> None:
-        """What follows hangs on a number: one drawn from many others hardly comes again."""
-        found = outcomes(number, self.drawn) if self.drawn else 1.0
-        if number.kind in (bool, np.bool_):
-            found = (
-                2.0 if found == math.inf else 1.0
-            )  # whole numbers are in a range, or are seen as well
+        """What follows hangs on a number: one drawn from many others, or a time, hardly comes again."""
+        found = ways(number, self.drawn)
+        if number.kind not in BOOLS and outcomes(number, self.clocks) == math.inf:
+            self.unsupported("a time decides, which is another one in each call")
         self.ways *= found
         if self.ways > MAX_WAYS:
             self.unsupported("random numbers decide among too many ways to go on")

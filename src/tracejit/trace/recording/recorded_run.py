@@ -152,6 +152,7 @@ def run_recorded(
     recorder.item_lines, recorder.size_lines = uses.item_lines, uses.size_lines
     recorder.value_lists = uses.value_lists
     recorder.hands_out_arrays = uses.unfit is None
+    recorder.reads_clocks = not entry.owner.verify
     recorder.found_in_places = {place: place.read() for place in guard.places}
     try:
         return _run(entry, recorder, guard, given, leaves)
