@@ -31,6 +31,7 @@ from ..numbers.clocks import ClocksInside
 from ..numbers.compared_items import compared_in, comparison_of_item
 from ..numbers.drawn import BOOLS, choices, outcomes, ways
 from ..numbers.fitness import check_codes
+from ..numbers.logged_texts import LoggedTexts
 from ..numbers.numbers import LATE, ItemRead, Number, NumberGuard, UnfitError, outcome_key
 from ..numbers.percents import PercentsInside
 from ..numbers.plain_parts import plain_parts
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
     from .inputs import Signature
 
 
-class NumbersInside(ArraysDrawn, TextsInside, PercentsInside, ClocksInside):
+class NumbersInside(ArraysDrawn, TextsInside, PercentsInside, LoggedTexts, ClocksInside):
     """The part of a recorder that follows numbers."""
 
     signature: Signature
@@ -76,6 +77,7 @@ class NumbersInside(ArraysDrawn, TextsInside, PercentsInside, ClocksInside):
     def __init__(self) -> None:
         TextsInside.__init__(self)
         PercentsInside.__init__(self)
+        LoggedTexts.__init__(self)
         ClocksInside.__init__(self)
         self.sizes_read = False  # has a size become a number?
         self.pinned: dict[Number, Any] = {}  # numbers whose value a guard has fixed
@@ -140,13 +142,11 @@ class NumbersInside(ArraysDrawn, TextsInside, PercentsInside, ClocksInside):
             dict.__setitem__(space, key, plain(space[key]))
 
     def let_go_of_numbers(self) -> None:
-        """The run is over, or not recorded any further: its tape may outlive it, and computes with values.
-
-        What it stores would look, to those who search for numbers that are left somewhere, like the user's.
-        """
+        """The run is over, or not recorded any further: its tape may outlive it, and computes with values."""
+        # What it stores would look, to those who search for numbers that are left somewhere, like the user's.
         self.stores = {place: plain_parts(x) for place, x in self.stores.items()}
-        self.texts.clear()
-        self.percents.clear()
+        for made in (self.texts, self.percents, self.formatted, self.messages):
+            made.clear()
         while self.on_the_tape:
             node = self.on_the_tape.pop()
             if isinstance(node, OpNode):
