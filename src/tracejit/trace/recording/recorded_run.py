@@ -33,6 +33,7 @@ from .outside import seen_outside
 from .printed_lines import following_prints
 from .recorder import Recorder
 from .results import flatten_run
+from .warned import following_warnings
 
 if TYPE_CHECKING:
     from ..entry import Entry
@@ -201,6 +202,7 @@ def _run(
             later.enter_context(patched(standing, recorder.varying, recorder.stores))
         follow_draws(recorder, guard)
         later.enter_context(following_prints(guard, recorder))
+        later.enter_context(following_warnings(guard))
         later.enter_context(recorder.told_identities(guard))
         args, kwargs = given.args, given.kwargs
         if entry.own_numbers:
@@ -228,6 +230,10 @@ def _run(
         recorder.foresees_no_more()
         recorder.follow, recorder.python_state, recorder.state_checks = None, tuple, ()
         later.close()
+
+
+#: The code that calls the function.
+RUN = _run.__code__
 
 
 def _structure_of(
