@@ -40,7 +40,8 @@ CASES = {
     ),
     "further up": (
         "import warnings\ndef f(x):\n    inner()\n    return x * 2\n"
-        "def inner():\n    warnings.warn('up', stacklevel=4)\ndef outer(x):\n    return f(x)\ndef call(x):\n    return outer(x)\n"
+        "def inner():\n    warnings.warn('up', stacklevel=4)\n"
+        "def outer(x):\n    return f(x)\ndef call(x):\n    return outer(x)\n"
     ),
     "a line inside": (
         "from warnings import warn\ndef old(x):\n    warn('old', DeprecationWarning, stacklevel=2)\n    return x\n"
