@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -51,6 +52,8 @@ def _variables(function: Any) -> Iterator[tuple[str, Any]]:
 
 def _tensors(value: Any, depth: int = 1) -> Iterator[tuple[str, Tensor]]:
     """The tensors of a value, and where they are in it."""
+    if type(value) in weakref.ProxyTypes:  # what it leads to may be gone
+        return
     if isinstance(value, Tensor):
         yield "", value
     elif isinstance(value, Module):

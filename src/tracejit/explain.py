@@ -87,8 +87,7 @@ def _signature_lines(found: dict[str, Any]) -> list[str]:
         lines.append(f"    captured: {', '.join(found['captured'])}")
     if found["behind"]:
         lines.append(f"    {found['behind']}")
-    if found["closed"]:
-        lines.append(f"    unseen branches run eagerly: {found['closed']}")
+    lines += [f"    unseen branches run eagerly: {reason}" for reason in found["closed"]]
     lines += [f"    not guarded: {limit}" for limit in found["limits"]]
     return [*lines, *(f"    {line}" for line in found["tree"])]
 
@@ -117,7 +116,7 @@ def _describe(entry: Entry, number: int) -> dict[str, Any]:
             *(place.name for place in (entry.guard.places if entry.guard is not None else ())),
         ],
         "eager": entry.failure,
-        "closed": entry.closed,
+        "closed": entry.shut_ways(),
         "behind": entry.behind.describe() if entry.behind is not None else "",
         "limits": list(entry.guard.limits) if entry.guard is not None else [],
     }

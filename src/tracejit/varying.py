@@ -78,8 +78,12 @@ class VaryingNumber(Standing):
         return str(self._value if self._shown() else self._forced())
 
     def __format__(self, spec: str) -> str:
-        printed = self._owner.text_to_print(self, spec) if self._live() else None
-        return printed or str(_seen("format", self, spec))
+        if self._live():
+            owner = self._owner
+            shown = owner.text_to_print(self, spec) or owner.text_to_log(self, spec)
+            if shown is not None:
+                return str(shown)
+        return str(_seen("format", self, spec))
 
     def __hash__(self) -> int:
         return hash(self._forced())

@@ -111,6 +111,8 @@ CLOCKS = [
     "float(next(clock))",
     "delayed().get('t')",
 ]
+#: Clocks that compiled calls read themselves.
+FOLLOWED = ("time.", "perf_counter()", "delayed()")
 
 
 def delayed():
@@ -144,6 +146,9 @@ def test_clocks_and_entropy(read: str) -> None:
         seen.add(f(tj.zeros((), dtype=tj.float64)).item())
         time.sleep(0.001)
     assert len(seen) == 6, f.explain()
+    assert f.stats.compiled_calls == (5 if read.startswith(FOLLOWED) else 0)
+    if read.startswith(FOLLOWED):
+        return
     assert f.reasons
     with pytest.raises(tj.errors.CaptureError):
         tj.compile(space["f"], strict=True)(tj.zeros((), dtype=tj.float64))

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..backoff import Backoff
 from ..ir.builder import Builder
 from ..ir.graph import Value
 from ..ir.rules import SplitRuleError
@@ -83,7 +84,8 @@ class Entry(Made):
         self.root = Segment()
         self.guard: StateGuard | None = None
         self.failure: str | None = None
-        self.closed: str | None = None  # why one branch cannot be recorded while others can
+        self.closed: str | None = None  # why the latest run cannot be recorded while others can
+        self.refused_ways: dict[Any, Backoff] = {}
         self.unstable: str | None = None  # the Python state that recording saw change
         self.places: dict[PlaceKey, Place] = {}
         self.errors_passed = 0  # how often an eager run went on where a recorded one ended in one
@@ -131,12 +133,14 @@ class Entry(Made):
 
     def record(self, tensors: list[Tensor], args: Any, kwargs: Any, why: str) -> Any:
         """Run the function eagerly and add what it did to the tree."""
+        self.closed = None
         call = Given.of(self, tensors, args, kwargs)
         guard = self._watched(call)
         recorder = Recorder(self.signature, list(zip(self.names, tensors, strict=True)))
         recorder.watched = watching()
         self.handed_out = recorder.handed_out
         modes, count = changing_modes(), len(self.signature.sources)
+        depends = dict(self.signature.checks)
         leaves: list[Any] = []
         kept = False
         collection = Collection()
@@ -183,7 +187,8 @@ class Entry(Made):
             leaves.clear()  # numbers among them would be looked for
             take_back(recorder, result, known_objects(guard))
             if self.root.leaves() and not self.diverged:
-                self.closed, self.unstable = lasting(recorder.failure), None
+                self.signature.checks = depends
+                self.shut(lasting(recorder.failure))
                 return result
             self.failure = recorder.failure
             self.parted = bool(recorder.guards) and not self.owner.strict

@@ -23,6 +23,7 @@ from ...modes import MODES
 from ...varying import is_varying, plain
 from ..state.picked_items import picks
 from ..state.purity import words
+from .clocks import clock_like
 from .numbers import Number
 
 #: What draws a number, or an array, from numbers that it is given.
@@ -36,6 +37,10 @@ _DRAWING = words(
 )
 #: Names of NumPy for what takes a seed.
 _OF_SEEDS = words("MT19937 PCG64 PCG64DXSM Philox RandomState SFC64 SeedSequence default_rng seed")
+
+
+#: The classes of what decides between two ways.
+BOOLS = (bool, np.bool_)
 
 
 class Drawing:
@@ -205,11 +210,21 @@ def outcomes(number: Number, drawn: Mapping[Number, float]) -> float:
     return found
 
 
+def ways(number: Number, drawn: Mapping[Number, float]) -> float:
+    """Among how many paths a number decides, for all that is known of those that were ``drawn``."""
+    found = outcomes(number, drawn) if drawn else 1.0
+    if number.kind in BOOLS:  # whole numbers are in a range, or are seen as well
+        return 2.0 if found == math.inf else 1.0
+    return found
+
+
 def follow_draws(recorder: Any, guard: Any) -> None:
-    """What a run draws varies, if the state that ``guard`` is about leads to generators."""
+    """What a run draws varies, and so do times, if the state that ``guard`` is about leads to generators or clocks."""
     values = (getattr(check, "expected", None) for check in guard.checks)
     if recorder.follow is not None and any(
-        drawing_like(x) is not None and (x is not np or "random" in guard.names) for x in values
+        clock_like(x) is not None
+        or (drawing_like(x) is not None and (x is not np or "random" in guard.names))
+        for x in values
     ):
         recorder.follow_numbers()
 

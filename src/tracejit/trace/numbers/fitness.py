@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ..state.state import StateGuard
 
 _EVERYWHERE = {"Decimal", "ldexp", "sleep", "timedelta"}
+_EVERYWHERE |= {"asctime", "ctime", "fromtimestamp", "gmtime", "localtime", "strftime"}
 _GLOBALS = frozenset(
     {"ctypes", "datetime", "decimal", "json", "marshal", "pow", "statistics", "type"} | _EVERYWHERE
 )

@@ -34,6 +34,7 @@ from ..state.reads import only_called
 from ..state.special import CACHES
 from ..state.state import StateGuard
 from ..state.values import MISSING
+from .clocks import clock_like
 from .drawn import drawing_like
 from .places import Place
 from .plain_parts import plain_parts
@@ -163,7 +164,7 @@ def _stand_in(value: Any) -> Any:
     if value is math:
         return MATH
     try:
-        return MATH_FUNCTIONS.get(value) or drawing_like(value)
+        return MATH_FUNCTIONS.get(value) or clock_like(value) or drawing_like(value)
     except TypeError:  # it has no hash
         return None
 

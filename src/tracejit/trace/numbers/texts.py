@@ -33,7 +33,7 @@ _TAKING: Mapping[str, int] = {
 }
 #: What takes as many values as its argument says.
 _COUNTING = frozenset({"BUILD_STRING", "BUILD_TUPLE", "BUILD_LIST", "BUILD_SLICE"})
-_FORMATTING = frozenset({"FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC"})
+FORMATTING = frozenset({"FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC"})
 #: Calls, and how many values they take besides their arguments.
 _CALLS: Mapping[str, int] = {"CALL": 2, "CALL_KW": 3}
 #: The bit of ``FORMAT_VALUE`` that says that there is a format.
@@ -99,7 +99,8 @@ class TextsInside:
 
 def has_stand_in(frame: FrameType) -> bool:
     """Does the name ``print`` lead to what notes what is printed, in the code of a frame?"""
-    stand_in = getattr(frame.f_globals.get(PRINT), "__module__", "")
+    found = frame.f_globals.get(PRINT)
+    stand_in = getattr(found.func if type(found) is functools.partial else found, "__module__", "")
     return bool(stand_in.endswith(".printed_lines"))
 
 
@@ -130,7 +131,7 @@ def _offsets(steps: tuple[bytecode.Step, ...], at: int) -> Sequence[int]:
     """Where in the bytecode a step is, if it formats: a call is one of several instructions."""
     if steps[at].name in _CALLS:
         return range(steps[at].offset, steps[at + 1].offset)
-    return (steps[at].offset,) if steps[at].name in _FORMATTING else ()
+    return (steps[at].offset,) if steps[at].name in FORMATTING else ()
 
 
 def in_calls_of_print(steps: tuple[bytecode.Step, ...]) -> set[int]:
@@ -183,7 +184,7 @@ def _in_call(steps: tuple[bytecode.Step, ...], start: int) -> set[int]:
     """The steps that made the text for the call of the function that a step puts on the stack."""
     stack: list[set[int]] = []
     for at in range(start + 1, len(steps)):
-        if steps[at].name in _CALLS and (_taken_by(steps[at]) or 0) > len(stack):
+        if steps[at].name in _CALLS and (taken_by(steps[at]) or 0) > len(stack):
             return set().union(*stack)  # the function itself is among what this takes
         if not _follow(steps, at, stack):
             break
@@ -195,7 +196,7 @@ def _follow(steps: tuple[bytecode.Step, ...], at: int, stack: list[set[int]]) ->
 
     It has, for each value, the steps that formatted, or loaded, the text in it.
     """
-    step, taken = steps[at], _taken_by(steps[at])
+    step, taken = steps[at], taken_by(steps[at])
     if taken is None or taken > len(stack) or step.onward is None or step.jump is not None:
         return False
     parts = stack[len(stack) - taken :]
@@ -219,7 +220,7 @@ def _makes_text(steps: tuple[bytecode.Step, ...], at: int, parts: list[set[int]]
         return any(_is_method(steps, x) for part in parts[:2] for x in part)
     if step.name == "BINARY_OP":
         return step.value == "%" and made_since(steps, at) >= 0
-    return step.name in (*_FORMATTING, "LOAD_FAST") or _is_method(steps, at)
+    return step.name in (*FORMATTING, "LOAD_FAST") or _is_method(steps, at)
 
 
 def _is_method(steps: tuple[bytecode.Step, ...], at: int) -> bool:
@@ -229,7 +230,7 @@ def _is_method(steps: tuple[bytecode.Step, ...], at: int) -> bool:
     return known and step.value == "format" and type(before.value) is str
 
 
-def _taken_by(step: bytecode.Step) -> int | None:
+def taken_by(step: bytecode.Step) -> int | None:
     """How many values a step takes from the stack; None where that is not known."""
     if step.name in _PUSHING:
         return 0

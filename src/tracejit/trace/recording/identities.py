@@ -98,7 +98,7 @@ class Identities:
         Of the tensors that the code can reach, those are no matter that no call with the same signature can bring.
         """
         known = known_objects(guard) if tensors else ()
-        reachable = {id(x): x for x in known if isinstance(x, Tensor)}
+        reachable = {id(x): x for x in known if issubclass(type(x), Tensor)}
         for position, tensor in enumerate(tensors):
             if id(tensor) in reachable:
                 yield position, tensor

@@ -27,9 +27,11 @@ from ...tensor import Tensor
 from ...types import Scalar
 from ...varying import VaryingFloat, VaryingInt, is_varying, plain
 from ...varying_arrays import VaryingArray
+from ..numbers.clocks import ClocksInside
 from ..numbers.compared_items import compared_in, comparison_of_item
-from ..numbers.drawn import choices, outcomes
+from ..numbers.drawn import BOOLS, choices, outcomes, ways
 from ..numbers.fitness import check_codes
+from ..numbers.logged_texts import LoggedTexts
 from ..numbers.numbers import LATE, ItemRead, Number, NumberGuard, UnfitError, outcome_key
 from ..numbers.percents import PercentsInside
 from ..numbers.plain_parts import plain_parts
@@ -53,7 +55,7 @@ if TYPE_CHECKING:
     from .inputs import Signature
 
 
-class NumbersInside(ArraysDrawn, TextsInside, PercentsInside):
+class NumbersInside(ArraysDrawn, TextsInside, PercentsInside, LoggedTexts, ClocksInside):
     """The part of a recorder that follows numbers."""
 
     signature: Signature
@@ -75,6 +77,8 @@ class NumbersInside(ArraysDrawn, TextsInside, PercentsInside):
     def __init__(self) -> None:
         TextsInside.__init__(self)
         PercentsInside.__init__(self)
+        LoggedTexts.__init__(self)
+        ClocksInside.__init__(self)
         self.sizes_read = False  # has a size become a number?
         self.pinned: dict[Number, Any] = {}  # numbers whose value a guard has fixed
         self.handed_out: list[ref[Any]] = []
@@ -138,13 +142,11 @@ class NumbersInside(ArraysDrawn, TextsInside, PercentsInside):
             dict.__setitem__(space, key, plain(space[key]))
 
     def let_go_of_numbers(self) -> None:
-        """The run is over, or not recorded any further: its tape may outlive it, and computes with values.
-
-        What it stores would look, to those who search for numbers that are left somewhere, like the user's.
-        """
+        """The run is over, or not recorded any further: its tape may outlive it, and computes with values."""
+        # What it stores would look, to those who search for numbers that are left somewhere, like the user's.
         self.stores = {place: plain_parts(x) for place, x in self.stores.items()}
-        self.texts.clear()
-        self.percents.clear()
+        for made in (self.texts, self.percents, self.formatted, self.messages):
+            made.clear()
         while self.on_the_tape:
             node = self.on_the_tape.pop()
             if isinstance(node, OpNode):
@@ -234,12 +236,10 @@ class NumbersInside(ArraysDrawn, TextsInside, PercentsInside):
             self.end_piece(NumberGuard(number, value, user_line()))
 
     def _decide(self, number: Number) -> None:
-        """What follows hangs on a number: one drawn from many others hardly comes again."""
-        found = outcomes(number, self.drawn) if self.drawn else 1.0
-        if number.kind in (bool, np.bool_):
-            found = (
-                2.0 if found == math.inf else 1.0
-            )  # whole numbers are in a range, or are seen as well
+        """What follows hangs on a number: one drawn from many others, or a time, hardly comes again."""
+        found = ways(number, self.drawn)
+        if number.kind not in BOOLS and outcomes(number, self.clocks) == math.inf:
+            self.unsupported("a time decides, which is another one in each call")
         self.ways *= found
         if self.ways > MAX_WAYS:
             self.unsupported("random numbers decide among too many ways to go on")

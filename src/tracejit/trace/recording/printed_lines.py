@@ -11,8 +11,11 @@ import builtins
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
+from types import CodeType
 from typing import Any
 
+from ...bytecode import not_only_called
 from ...modes import MODES
 from ...tensor import Tensor
 from ..numbers.functions import may_lead_elsewhere
@@ -21,12 +24,17 @@ from ..numbers.texts import pieces_of, text_of
 from ..signature import flatten
 from ..state.checks import Item
 from ..state.functions import STREAMS
+from ..state.purity import words
 from ..state.state import StateGuard
 from ..state.values import MISSING
 from .sent_logs import MUTED, Changing, as_it_is, as_plain, is_same, state_of
 
 _write: Callable[..., None] = builtins.print
 _NAME = "print"
+#: Names of what is written in C and calls what it is given.
+_CALLING = words(
+    "accumulate filter filterfalse iter map max min partial reduce sort sorted starmap takewhile"
+)
 
 
 class Printed:
@@ -64,22 +72,60 @@ class Printed:
 
 
 @contextmanager
-def following_prints(guard: StateGuard) -> Iterator[None]:
-    """The name ``print`` in the code that ``guard`` is about leads to a function that notes what is printed."""
-    undo: list[dict[str, Any]] = []
+def following_prints(guard: StateGuard, recorder: Any) -> Iterator[None]:
+    """The names of ``print`` in the code that ``guard`` is about lead to a function that notes what is printed."""
+    undo: list[tuple[dict[str, Any], str, Any, Any]] = []
+    known: list[Any] = []
     try:
-        for check in guard.checks if _NAME in guard.names.globals else ():
-            if type(check) is Item and check.key == _NAME and check.expected is MISSING:
-                holder: Any = check.holder
-                free = type(holder) is dict and _NAME not in holder
-                if free and may_lead_elsewhere(holder, _NAME, guard.codes):
-                    holder[_NAME] = printing
-                    undo.append(holder)
+        for check in guard.checks:
+            stand_in = _stand_in(check)
+            if stand_in is None or not isinstance(check, Item):
+                continue
+            holder: Any = check.holder
+            there = type(holder) is dict and holder.get(check.key, MISSING) is check.expected
+            if there and may_lead_elsewhere(holder, check.key, guard.codes):
+                holder[check.key] = stand_in
+                undo.append((holder, check.key, stand_in, check.expected))
+                known.append(check.expected)
+        _refuse_unseen(guard, known, recorder)
         yield
     finally:
-        for holder in undo:
-            if holder.get(_NAME) is printing:
-                del holder[_NAME]
+        for holder, key, stand_in, expected in undo:
+            if holder.get(key) is not stand_in:
+                continue
+            if expected is MISSING:
+                del holder[key]
+            else:
+                holder[key] = expected
+
+
+def _stand_in(check: Any) -> Any:
+    """What notes what is printed, for a name that leads to ``print`` or to that with some arguments; else None."""
+    if type(check) is not Item:
+        return None
+    expected = check.expected
+    if expected is _write or (expected is MISSING and check.key == _NAME):
+        return printing
+    if type(expected) is partial and expected.func is _write:
+        return partial(printing, *expected.args, **expected.keywords)
+    return None
+
+
+def _refuse_unseen(guard: StateGuard, known: Sequence[Any], recorder: Any) -> None:
+    """Give up where ``print``, or something else that does more than compute, may be called by code in C."""
+    names = [name for wrapper, name in guard.hidden if not any(wrapper is x for x in known)]
+    names += [_NAME for code in guard.codes if _hands_on(code)]
+    if names:
+        code = guard.codes[0]
+        recorder.line = code.co_filename, code.co_firstlineno
+        recorder.unsupported(f"it may call {names[0]}() by code in C, unseen")
+        recorder.line = None
+
+
+def _hands_on(code: CodeType) -> bool:
+    """Does code do something else with ``print`` than to call it, and know of functions that would call it?"""
+    named = _NAME in code.co_names and not _CALLING.isdisjoint(code.co_names)
+    return named and _NAME in not_only_called(code)
 
 
 def printing(*values: Any, **named: Any) -> None:

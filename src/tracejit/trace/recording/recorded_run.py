@@ -33,6 +33,7 @@ from .outside import seen_outside
 from .printed_lines import following_prints
 from .recorder import Recorder
 from .results import flatten_run
+from .warned import following_warnings
 
 if TYPE_CHECKING:
     from ..entry import Entry
@@ -152,6 +153,7 @@ def run_recorded(
     recorder.item_lines, recorder.size_lines = uses.item_lines, uses.size_lines
     recorder.value_lists = uses.value_lists
     recorder.hands_out_arrays = uses.unfit is None
+    recorder.reads_clocks = not entry.owner.verify
     recorder.found_in_places = {place: place.read() for place in guard.places}
     try:
         return _run(entry, recorder, guard, given, leaves)
@@ -199,7 +201,8 @@ def _run(
             later.enter_context(following(guard))
             later.enter_context(patched(standing, recorder.varying, recorder.stores))
         follow_draws(recorder, guard)
-        later.enter_context(following_prints(guard))
+        later.enter_context(following_prints(guard, recorder))
+        later.enter_context(following_warnings(guard))
         later.enter_context(recorder.told_identities(guard))
         args, kwargs = given.args, given.kwargs
         if entry.own_numbers:
@@ -227,6 +230,10 @@ def _run(
         recorder.foresees_no_more()
         recorder.follow, recorder.python_state, recorder.state_checks = None, tuple, ()
         later.close()
+
+
+#: The code that calls the function.
+RUN = _run.__code__
 
 
 def _structure_of(

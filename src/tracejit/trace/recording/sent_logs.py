@@ -24,7 +24,9 @@ from ...modes import MODES
 from ...ops.mixin import Size
 from ...tensor import Tensor
 from ...varying import is_varying
+from ..numbers.logged_texts import Message, says
 from ..numbers.plain_parts import plain_parts, remade
+from ..numbers.texts import text_of
 from ..signature import flatten
 
 _LOGGER = logging.Logger
@@ -90,6 +92,8 @@ class Record:
         if MUTED.on:
             return
         message, args, extra = value
+        if type(message) is Message:
+            message = text_of(message.pieces)
         file, line, function = self.where
         logger = self.logger
         logger.handle(
@@ -145,6 +149,8 @@ class Sending:
 
 def sending(frame: FrameType, recorder: Any) -> Sending | None:
     """What is about to be sent, where this is a call that sends a record as the class does; None for all others."""
+    if says(frame.f_code):
+        recorder.told(frame)
     if frame.f_code is not _LOG or recorder.failure is not None or recorder.trial is not None:
         return None
     given = frame.f_locals
@@ -156,7 +162,7 @@ def sending(frame: FrameType, recorder: Any) -> Sending | None:
         return None
     record = Record(logger, given["level"], _where(frame, given["stacklevel"]), None)
     try:
-        record.given = as_it_is((given["msg"], args, extra))
+        record.given = as_it_is((recorder.in_message(given["msg"]), args, extra))
     except Changing as changing:
         recorder.unsupported(f"it logs a {changing}, which may be another one when the call ends")
         return None

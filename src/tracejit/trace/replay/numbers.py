@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..numbers.clocks import TRIALS, is_clock, told_afterwards
 from ..numbers.numbers import (
     ANY,
     LATE,
@@ -32,6 +33,7 @@ class NumberLines:
     def __init__(self, sources: Sequence[Source]) -> None:
         self.number_names: dict[Number, str] = {}
         self.cells: dict[Number, list[int]] = {}
+        self.afterwards: list[Number] = []
         self.fetched: dict[Any, str] = {}  # arrays of the host with numbers of a device
         for i, source in enumerate(sources):
             if source.number is not None:
@@ -54,14 +56,17 @@ class NumberLines:
                 self.add(f"t{i} = empty{i}")
 
     def number_lines(self, runner: Runner) -> None:
-        """Read and compute the numbers of a segment, and fill their cells."""
-        numbers = runner.segment.numbers
+        """Read and compute the numbers of a segment that its program, or its guard, waits for, and fill their cells."""
+        segment, self.afterwards = runner.segment, []
+        if any(map(is_clock, segment.numbers)):
+            guarded = [segment.guard.value] if isinstance(segment.guard, NumberGuard) else []
+            self.afterwards = told_afterwards(segment.numbers, [*self.cells, *guarded])
+        numbers = [x for x in segment.numbers if x not in self.afterwards]
         if not numbers:
             return
         self.add("try:")
         for number in numbers:
-            name = self.number_names.setdefault(number, f"n{len(self.number_names)}")
-            self.add(f"    {name} = {self.number_text(number)}")
+            name = self.number_line(number, "    ")
             if number.may_change:
                 self.names["TypeChangedError"] = TypeChangedError
                 self.add(f"    if type({name}) is not {self.bind_object(number.kind)}:")
@@ -70,6 +75,29 @@ class NumberLines:
                 self.add(f"    t{i} = cell{i}({name})")
         self.add("except failures as failure:")
         self.add("    raise Refused(str(failure)) from None")
+
+    def number_line(self, number: Number, indent: str) -> str:
+        """The line that gives a number its name."""
+        name = self.number_names.setdefault(number, f"n{len(self.number_names)}")
+        self.add(f"{indent}{name} = {self.number_text(number)}")
+        return name
+
+    def lines_afterwards(self) -> None:
+        """Read the clocks that are read when the program of a segment has run, and compute what hangs on them."""
+        if not any(number.name == "truediv" for number in self.afterwards):
+            for number in self.afterwards:
+                self.number_line(number, "")
+            return
+        self.names["trials"] = range(TRIALS)
+        self.add("for trial in trials:")
+        self.add("    try:")
+        for number in self.afterwards:
+            self.number_line(number, " " * 8)
+        self.add("    except ZeroDivisionError:")
+        self.add("        continue")
+        self.add("    break")
+        self.add("else:")
+        self.add("    raise ZeroDivisionError('a clock stands still')")
 
     def number_text(self, number: Number) -> str:
         """How a call gets a number."""

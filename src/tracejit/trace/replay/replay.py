@@ -47,10 +47,9 @@ def writable(root: Runner) -> bool:
 def make_replay(entry: Entry, root: Runner) -> tuple[Callable[[list[Tensor]], Any], str]:
     """The function that serves a call of an entry with few paths."""
     recordings = [leaf.recording for leaf in entry.root.leaves()]
-    plain = not any(r.writes or r.random_calls or r.effects for r in recordings) and all(
-        s.kind in ("argument", "captured", "cell") for s in entry.signature.sources
-    )  # a path that ends in an error is no recording, but has sources
-    if plain:
+    kinds = {s.kind for s in entry.signature.sources}  # of paths that end in errors, too
+    effects = any(r.writes or r.random_calls or r.effects for r in recordings)
+    if not effects and kinds <= {"argument", "captured", "cell"}:
         return _ReplayWriter(entry).write(root)
     from .effects import EffectsWriter
 
@@ -183,6 +182,7 @@ class _ReplayWriter(NumberLines):
         self.number_lines(runner)
         self.quick = False
         if runner.idle:
+            self.lines_afterwards()
             return
         found = {position: value for value, position in runner.positions.items()}
         names = {position: self.by_value[found[position]] for position in runner.reads}
@@ -207,6 +207,7 @@ class _ReplayWriter(NumberLines):
                 self.by_value[found[first + i]] = f"o{first + i}"
                 if not quick:
                     self.wrap(runner, i, f"o{first + i}")
+        self.lines_afterwards()
         self.fetch(asked_next(runner))
 
     def run_last(self, runner: Runner, leaf: Leaf) -> None:

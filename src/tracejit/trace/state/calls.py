@@ -14,11 +14,13 @@ import inspect
 import sys
 import threading
 from abc import ABCMeta
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ...modes import MODES
 from ...tensor import Tensor
@@ -26,8 +28,11 @@ from ...tensor_core import TensorCore
 from ..recording import sent_logs
 from . import logs as state_logs
 from . import reads
+from .garbage import notes_collection
+from .generators import readers
 from .package import asking_functions, told_settings
-from .purity import outside_builtin, outside_function
+from .purity import ENVIRONMENT, OF_ENVIRONMENT, outside_builtin, outside_function
+from .special import Environment
 from .tensors import names_kept
 
 if TYPE_CHECKING:
@@ -42,6 +47,11 @@ _HELPERS = frozenset({"frozendict", "sympy", "mpmath", ""})
 _HELPED = frozenset({"einx"})
 #: What abstract classes call the functions of a class by that tell what is one of it.
 _OF_ABSTRACT = (ABCMeta.__instancecheck__.__code__, ABCMeta.__subclasscheck__.__code__)
+_OF_ERRSTATE = tuple(
+    method.__code__
+    for name in ("__enter__", "__exit__")
+    if isinstance(method := vars(np.errstate)[name], FunctionType)
+)
 _LOGS = "a logger"
 _RESUME = dis.opmap["RESUME"]
 #: What runs when a module is imported that was not loaded.
@@ -79,7 +89,7 @@ class Listener:
             return
         self.known = {id(code): code for code in walk.codes}
         self.reached, self.ran = walk.reached, walk.ran
-        self.states = [(name, read, read()) for name, read in _readers(walk.generators)]
+        self.states = [(name, read, read()) for name, read in readers(walk.generators)]
         if sys.getprofile() is None:
             self.active = True
             sys.setprofile(self.hook)
@@ -150,7 +160,11 @@ class Listener:
             reason = self._called(frame)
             caller = frame.f_back
         elif event == "c_call":
-            settled = self._is_guarded(argument) or _bounds_wrappers(argument, frame)
+            settled = (
+                self._is_guarded(argument)
+                or _is_harmless(argument, frame)
+                or notes_collection(argument, frame)
+            )
             reason = None if settled else outside_builtin(argument)
             caller = frame
         else:
@@ -197,10 +211,9 @@ class Listener:
                 return None
             checks = [] if recorder is None else recorder.checks
             return state_logs.follow(frame, checks)
-        if (ask := told_settings().get(id(code))) is not None:
-            if recorder is not None:
-                words = f"what {ask.__name__}() gives"
-                recorder.checks.append(state_logs.asked(ask, "answer", ask, words))
+        ask = told_settings().get(id(code))
+        if ask is not None or found[1] is ENVIRONMENT:
+            self._depends(recorder, ask)
             return None
         if code is _ABSENT and recorder is not None:
             tensor, name = frame.f_locals["self"], frame.f_locals["name"]
@@ -209,6 +222,16 @@ class Listener:
             return None
         spared = found[1] is _USER and (_helps_library(frame) or _tells_classes(frame))
         return None if spared else found[1]
+
+    def _depends(self, recorder: Any, ask: Callable[[], Any] | None) -> None:
+        """The run hangs on what ``ask``, a function of this package, says, or on the environment."""
+        if recorder is None:
+            return
+        if ask is not None:
+            words = f"what {ask.__name__}() gives"
+            recorder.checks.append(state_logs.asked(ask, "answer", ask, words))
+        elif not self.names.calls(*OF_ENVIRONMENT):  # else it has a guard already
+            recorder.checks.append(Environment())
 
     def _report(self, frame: FrameType, reason: str) -> None:
         recorder = MODES.recorder
@@ -262,9 +285,11 @@ def _root_of(frame: FrameType) -> str:
     return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
-def _bounds_wrappers(function: Any, frame: FrameType) -> bool:
-    """Does ``inspect`` ask for the limit of recursion? It is an error to wrap a function more often."""
-    return function is sys.getrecursionlimit and frame.f_globals.get("__name__") == "inspect"
+def _is_harmless(function: Any, frame: FrameType) -> bool:
+    """Does ``inspect`` ask how often functions may be wrapped, or ``errstate`` of NumPy set what it sets back?"""
+    if function is sys.getrecursionlimit:
+        return bool(frame.f_globals.get("__name__") == "inspect")
+    return frame.f_code in _OF_ERRSTATE
 
 
 def _by_user(frame: FrameType | None) -> bool:
@@ -294,54 +319,6 @@ def _goes_on(frame: FrameType) -> bool:
     if not code.co_flags & inspect.CO_GENERATOR:
         return False
     return not (code.co_code[at] == _RESUME and code.co_code[at + 1] == 0)
-
-
-# --- generators of random numbers -----------------------------------------------------------------------------------
-
-
-def _readers(generators: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """For each generator a function that reads its state; those of the process come first."""
-    random = sys.modules.get("random")
-    if random is not None:
-        yield "module random", random.getstate
-    numpy_random = sys.modules.get("numpy.random")
-    if numpy_random is not None:
-        yield "module numpy.random", _reader(numpy_random.mtrand._rand)
-    for name, generator in generators:
-        if not hasattr(generator, "getstate") or _has_state(generator):
-            yield name, _reader(generator)
-
-
-def _has_state(generator: Any) -> bool:
-    """Does a generator of ``random`` have a state at all (one of the operating system has none)?"""
-    return type(generator).getstate is not sys.modules["random"].SystemRandom.getstate
-
-
-def _reader(generator: Any) -> Callable[[], Any]:
-    if hasattr(generator, "getstate"):
-        read: Callable[[], Any] = generator.getstate
-        return read
-    if hasattr(generator, "get_state"):
-        return lambda: _plain(generator.get_state(legacy=False))
-    bits = getattr(generator, "bit_generator", generator)
-    return lambda: _plain(bits.state)
-
-
-def _plain(state: Any) -> Any:
-    """A nested state with arrays as bytes, to be compared."""
-    if isinstance(state, dict):
-        return {key: _plain(value) for key, value in state.items()}
-    return state.tobytes() if hasattr(state, "tobytes") else state
-
-
-def is_generator(value: Any) -> bool:
-    """Is ``value`` a generator of random numbers of Python or NumPy?"""
-    random, numpy_random = sys.modules.get("random"), sys.modules.get("numpy.random")
-    kinds = [] if random is None else [random.Random]
-    if numpy_random is not None:
-        kinds += [numpy_random.Generator, numpy_random.RandomState, numpy_random.BitGenerator]
-        kinds.append(numpy_random.SeedSequence)  # its state is how many others it has made
-    return isinstance(value, tuple(kinds))
 
 
 # --- the listener of the thread -------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ _PURE_C = words(
     """
     _abc _bisect _blake2 _codecs _collections _datetime _decimal _functools _hashlib _heapq _json _md5 _operator
     _pickle _sha1 _sha2 _sha256 _sha3 _sha512 _sre _statistics _string _struct _typing _weakref array binascii
-    builtins cmath collections datetime decimal functools gc itertools math ml_dtypes numpy operator re types typing
+    builtins cmath collections datetime decimal functools itertools math ml_dtypes numpy operator re types typing
     unicodedata weakref zlib
     """
 )
@@ -45,8 +45,8 @@ _PURE_PACKAGES = ("scipy.fft.", "scipy.linalg.", "scipy.signal.", "scipy.special
 #: Names that are exceptions in pure modules.
 _IMPURE = words(
     """
-    __import__ breakpoint compile eval exec exit globals input now open print quit today tofile dump fromfile utcnow
-    utcfromtimestamp fromtimestamp localtime
+    __import__ _get_extobj_dict breakpoint compile eval exec exit globals input now open print quit today tofile dump
+    fromfile utcnow utcfromtimestamp fromtimestamp localtime
     """
 )
 #: Names that are exceptions in all other modules.
@@ -65,13 +65,16 @@ _PURE = frozenset(
         ("sys", "intern"),
     }
 )
-#: Functions that read variables of the environment, which are compared.
+#: Functions that read variables of the environment, which are compared where code says so.
 _ENVIRONMENT = words(
     """
     getenv _Environ.__getitem__ _Environ.__iter__ _Environ.__len__ _createenviron.<locals>.encode
     _createenviron.<locals>.decode
     """
 )
+#: What code is called that reads the environment, and the names by which code says that it does.
+ENVIRONMENT = "os.environ.get"
+OF_ENVIRONMENT = ("environ", "getenv")
 _REMEMBERED = 4096
 _builtins: dict[Any, str | None] = {}
 
@@ -122,7 +125,7 @@ def outside_function(code: CodeType, namespace: dict[str, Any]) -> str | None:
     if home.partition(".")[0] in _PURE_PYTHON or reads.is_numeric(home):
         return None
     if home == "os" and code.co_qualname in _ENVIRONMENT:
-        return None
+        return ENVIRONMENT
     if home == "importlib._bootstrap" and code.co_qualname in _OF_IMPORTS:
         return None
     if home.startswith("namedtuple_") and code.co_filename.startswith("<"):
@@ -131,15 +134,26 @@ def outside_function(code: CodeType, namespace: dict[str, Any]) -> str | None:
 
 
 #: Modules of both kinds of functions.
-_MIXED = frozenset(
-    {"_datetime", "datetime", "inspect", "pathlib", "random", "secrets", "uuid", "warnings"}
+_MIXED = words(
+    """
+    _datetime calendar datetime genericpath inspect ntpath pathlib posixpath pprint random secrets statistics uuid
+    warnings
+    """
 )
 _PURE_MODULES = (
     _PURE_PYTHON | _PURE_C | {"einops", "einx", "ml_dtypes", "numba", "scipy", "numpy", "tracejit"}
 ) - _MIXED
-#: Words in code that can mean a function which does more than compute.
-_SUSPECT_BUILTINS = tuple(_IMPURE & vars(builtins).keys())
-_SUSPECT_NUMPY = ("fromfile", "load", "loadtxt", "memmap", "random", "save", "savetxt", "tofile")
+#: Words in code that can mean a function which does more than compute: of the language, of NumPy, of pure modules.
+_SUSPECT_NAMES = (
+    *(_IMPURE & vars(builtins).keys()),
+    *words(
+        """
+        fromfile getbufsize geterr geterrcall load loadtxt memmap random save savetxt setbufsize seterr seterrcall
+        show_config show_runtime tofile
+        """
+    ),
+    *words("chdir reveal_type"),
+)
 
 
 def is_suspect(value: Any) -> bool:
@@ -157,7 +171,10 @@ def is_suspect(value: Any) -> bool:
     else:
         cls = value if isinstance(value, type) else type(value)
         name = str(getattr(cls, "__module__", ""))
-    return name.partition(".")[0] not in _PURE_MODULES or name.startswith("numpy.random")
+    root = name.partition(".")[0]
+    if root == "scipy":  # parts of it draw random numbers
+        return not f"{name}.".startswith(_PURE_PACKAGES)
+    return root not in _PURE_MODULES or name.startswith("numpy.random")
 
 
 def are_suspect(names: reads.Names) -> bool:
@@ -165,6 +182,6 @@ def are_suspect(names: reads.Names) -> bool:
     return (
         names.everything
         or names.asking
-        or names.calls(*_SUSPECT_BUILTINS, *_SUSPECT_NUMPY)
+        or names.calls(*_SUSPECT_NAMES)
         or names.calls(*asking_names())
     )

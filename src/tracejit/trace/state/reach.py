@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Mapping
+from functools import partial
 from types import (
     BuiltinFunctionType,
     CodeType,
@@ -22,19 +23,26 @@ from typing import Any
 from ...tensor import Tensor
 from ..numbers.places import Place, PlaceKey, StillNumber
 from . import reads
-from .calls import is_generator
 from .checks import Attribute, Check, Item, Kind, NewNames, Read
 from .classes import ClassWalk
 from .containers import ContainerWalk
 from .functions import FunctionWalk
+from .generators import is_generator
 from .gradients import KnownHooks, leaf_hooks
 from .lists import AppendedLists, Fixed
 from .modules import Structure, hooks_of, hooks_of_all, is_module, plain_attributes, tensors_of
 from .optimizers import is_tool, kept_by, step_hooks
 from .package import Package, replaced
-from .purity import are_suspect, is_suspect
+from .purity import OF_ENVIRONMENT, are_suspect, is_suspect, outside_builtin
 from .ran_codes import RanCodes, WideError
-from .special import Environment, Registered, is_opaque, settings_of_log, special
+from .special import (
+    DecimalContext,
+    Environment,
+    Registered,
+    is_opaque,
+    settings_of_log,
+    special,
+)
 from .tensors import TensorFacts, names_kept
 from .values import MISSING
 from .wrappers import WRAPPERS, attributes_of, inside, is_leaf
@@ -68,6 +76,7 @@ class Walk:
         self.codes: list[CodeType] = []
         self.generators: list[tuple[str, Any]] = []
         self.limits: dict[str, None] = {}
+        self.hidden: list[tuple[Any, str]] = []
         self.suspect = self.ran is not None  # whether other code runs, only watching tells
         self.modules: list[tuple[Any, str]] = []
         self.tensors: dict[int, tuple[str, Tensor]] = {}
@@ -91,8 +100,11 @@ class Walk:
 
     def reach(self, value: Any, name: str, depth: int = 0, key: Any = None) -> None:
         """Go on at ``value``, found under ``key``, later, unless it has been reached before or has no state."""
-        if isinstance(value, Tensor):
-            self._tensor(value, name)
+        try:
+            if isinstance(value, Tensor):
+                self._tensor(value, name)
+        except ReferenceError:  # a weak proxy of something that is gone: there is nothing behind it
+            return
         self.appended.note(value, key)
         seen = self._classes_seen if isinstance(value, type) else self._seen
         if is_leaf(value) or id(value) in seen:
@@ -168,8 +180,10 @@ class Walk:
         self._classes.last_checks()
         if self._classes.abstract:
             self.add(Registered())
-        if self.names.calls("environ", "getenv"):
+        if self.names.calls(*OF_ENVIRONMENT):
             self.add(Environment())
+        if DecimalContext.matters(self._seen.values()):
+            self.add(DecimalContext())
         self.checks.insert(0, Package())
         if self.tensors:
             self.checks.insert(0, TensorFacts.of(self.tensors.values()))
@@ -244,6 +258,9 @@ class Walk:
 
     def _wrapper(self, value: Any, name: str, depth: int) -> None:
         self._own_attributes(value, name, depth)
+        called = outside_builtin(value.func) if _calls_builtin(value) else None
+        if called is not None:
+            self.hidden.append((value, called))
         for key, found in inside(value):
             shown = "the owner" if key == "__self__" else key
             self.reach(found, f"{shown} of {name}", depth + 1)
@@ -284,6 +301,7 @@ class Walk:
         if isinstance(namespace, dict) and "__wrapped__" in namespace:
             self.reach(namespace["__wrapped__"], _wrapped(name), depth)
         if reads.is_closed(cls) or cls.__module__ == "builtins":
+            self.suspect |= is_suspect(value)
             inner = getattr(value, "__wrapped__", None) if cls.__module__ != "builtins" else None
             self.reach(inner, _wrapped(name), depth)
             if not reads.is_closed(cls) or "_own_names" in (namespace or ()):  # a compiled function
@@ -370,3 +388,8 @@ class Walk:
 def _wrapped(name: str) -> str:
     """What is called the function that ``name`` wraps; what is compiled is one with what it stands for."""
     return name if name == "the function" else f"the function that {name} wraps"
+
+
+def _calls_builtin(value: Any) -> bool:
+    """Does a function with some arguments stand for one that is written in C?"""
+    return type(value) is partial and isinstance(value.func, BuiltinFunctionType)

@@ -9,13 +9,20 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from operator import is_
-from types import CoroutineType, FrameType, FunctionType, MappingProxyType, TracebackType
+from types import (
+    BuiltinFunctionType,
+    CoroutineType,
+    FrameType,
+    FunctionType,
+    MappingProxyType,
+    TracebackType,
+)
 from typing import Any
 
 from ...varying import plain
@@ -36,6 +43,7 @@ _CONSTANT = words(
 
 #: Modules that are imported when they are needed, and that programs do not look for unless they name them.
 _UNASKED = sys.stdlib_module_names | {"llvmlite", "numba", "tracejit"}
+_NAMED = (type, BuiltinFunctionType)
 _CHANGING = (memoryview, FrameType, TracebackType, CoroutineType)
 
 
@@ -152,6 +160,37 @@ class Environment(Check):
             if self.seen.get(key) != self.holder.get(key):
                 return f"the variable {key!r} of the environment changed"
         return None
+
+
+class DecimalContext(Check):
+    """The context in which decimal numbers are computed, in the calling thread, is as it was."""
+
+    __slots__ = ("seen",)
+
+    def __init__(self) -> None:
+        super().__init__(sys.modules["decimal"], "the context of decimal numbers")
+        self.seen = self._now()
+
+    @staticmethod
+    def matters(reached: Iterable[Any]) -> bool:
+        """Does something that code has reached belong to ``decimal``?"""
+        loaded = sys.modules.get("decimal")
+        return loaded is not None and any(
+            x is loaded
+            or getattr(x if isinstance(x, _NAMED) else type(x), "__module__", "") == "decimal"
+            for x in reached
+        )
+
+    def _now(self) -> str:
+        return repr(self.holder.getcontext())
+
+    def broken(self, bind: Bind) -> str:
+        """The condition as source."""
+        return f"{bind(repr)}({bind(self.holder.getcontext)}()) != {bind(self.seen)}"
+
+    def difference(self) -> str | None:
+        """What changed, or None."""
+        return None if self._now() == self.seen else f"{self.name} changed"
 
 
 @dataclass(eq=False, slots=True)

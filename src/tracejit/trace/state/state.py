@@ -49,6 +49,7 @@ class StateGuard:
         "appended",
         "checks",
         "codes",
+        "hidden",
         "hooks",
         "limits",
         "names",
@@ -65,12 +66,13 @@ class StateGuard:
     spared: Collection[int]  # the same, also of guards that became wider
     reached: Mapping[int, Any]  # by identity: what was looked at; while the run is recorded
     codes: Sequence[CodeType]
+    hidden: Sequence[tuple[Any, str]]  # what C would call, unseen, where it does more than compute
     hooks: Mapping[int, tuple[int, ...]]  # those of leaves, by identity; while the run is recorded
 
     def __init__(self, checks: Sequence[Check], limits: Sequence[str] = ()) -> None:
         self.checks = tuple(checks)
         self.places, self.tools, self.codes, self.appended = (), (), (), ()
-        self.reached, self.hooks = {}, {}
+        self.reached, self.hooks, self.hidden = {}, {}, ()
         self.names, self.spared = Names(), ()
         self.limits = tuple(limits)
         self._holds: Callable[[], bool] | None = None
@@ -195,7 +197,7 @@ def watch(
     guard.names, guard.codes = walk.names, walk.codes
     guard.places, guard.tools, guard.spared = walk.places, walk.tools, walk.tools
     guard.appended = walk.appended.found
-    guard.reached, guard.hooks = walk.reached, walk.hooks
+    guard.reached, guard.hooks, guard.hidden = walk.reached, walk.hooks, walk.hidden
     listener = current()
     if listener is not None:
         listener.begin(walk)

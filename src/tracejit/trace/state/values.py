@@ -26,7 +26,8 @@ _VALUES = _BY_EQUALITY | {float, complex, tuple, frozenset, range, slice}
 
 def is_value(value: Any) -> bool:
     """Is ``value`` compared by type and contents, not by identity alone?"""
-    return type(value) in _VALUES or isinstance(value, (tuple, np.generic))
+    kind = type(value)  # what asks a weak proxy itself raises when that is gone to which it leads
+    return kind in _VALUES or issubclass(kind, (tuple, np.generic))
 
 
 def token(value: Any) -> Any:
@@ -42,13 +43,13 @@ def token(value: Any) -> Any:
         return (kind, struct.pack("d", value))
     if kind is complex:
         return (kind, struct.pack("dd", value.real, value.imag))
-    if isinstance(value, tuple):
+    if issubclass(kind, tuple):
         return (kind, tuple(token(item) for item in value))
     if kind is frozenset:  # by order too: equal ones can list their members differently
         return (kind, tuple(token(item) for item in value))
     if kind in (range, slice):
         return (kind, token((value.start, value.stop, value.step)))
-    if isinstance(value, np.generic) and value.dtype != object:
+    if issubclass(kind, np.generic) and value.dtype != object:
         return (kind, value.dtype, value.tobytes())
     return (None, id(value))
 
@@ -64,16 +65,17 @@ def same(value: Any, expected: Any) -> bool:
 
 def describe(value: Any) -> str:
     """A value in a few words, without calling code of the user's."""
-    if isinstance(value, (FunctionType, BuiltinFunctionType)):
+    kind = type(value)
+    if issubclass(kind, (FunctionType, BuiltinFunctionType)):
         return f"function {value.__qualname__}"
-    if isinstance(value, type):
+    if issubclass(kind, type):
         return f"class {value.__qualname__}"
-    if isinstance(value, CodeType):
+    if issubclass(kind, CodeType):
         return f"code of line {value.co_firstlineno}"
-    if value is MISSING or type(value) in _VALUES or isinstance(value, np.generic):
+    if value is MISSING or kind in _VALUES or issubclass(kind, np.generic):
         text = repr(value)
         return text if len(text) <= 60 else f"{text[:57]}..."
-    return "a size" if type(value) is Extent else f"a {type(value).__qualname__}"
+    return "a size" if kind is Extent else f"a {kind.__qualname__}"
 
 
 def was_and_is(before: Any, now: Any) -> str:

@@ -49,6 +49,9 @@ ROUNDED = "a branch hangs on rounding, in which compiled and eager code differ"
 
 #: So many ways go on from one guard, and served no call each, before more are rarely recorded: text with a number, say.
 WAYS = 8
+#: How often runs that change Python state may come by one way before others are rarely recorded; those that do what
+#: cannot be recorded count for so many that failed.
+PASSING_WAYS, LASTING_WAYS = 2, 4
 CROWDED = "a value decides that is another one at each call"
 
 
@@ -99,16 +102,15 @@ class Made:
     contradicted: Backoff | None = None
     crowded: Backoff | None = None
     closed: str | None
+    unstable: str | None
+    leaving: Any = None  # where the call leaves the tree, and how, that is recorded next
+    refused_ways: dict[Any, Backoff]  # ways to leave it by which runs came that cannot be recorded
     _serve: Callable[..., Any] | None
 
     @property
     def open(self) -> bool:
         """May another path be recorded?"""
-        return (
-            self.failure is None
-            and self.closed is None
-            and self.root.count_ends() < config.max_paths
-        )
+        return self.failure is None and self.root.count_ends() < config.max_paths
 
     def grow(self, found: Recording, structure: Any) -> Recording:
         """Add a path to the tree; the first one may have its guards joined to be one."""
@@ -122,6 +124,7 @@ class Made:
         leaf = graft(self.root, found, self.signature, structure)
         self.repeated, self.branched = leaf.recording is not found, leaf.branched
         self.latest_leaf = leaf
+        self.refused_ways.pop(self.leaving, None)
         self._compare_ways()
         if self.repeated or self.proofs is None:
             self.proofs = Backoff(PATIENCE)
@@ -217,8 +220,11 @@ class Made:
     def keeps_out(self, branch: UnseenSegment) -> str | None:
         """Why a call whose path is not there is not recorded, if it is not."""
         if not self.open:
-            limit = f"more than {config.max_paths} recorded paths ({self.unseen(branch)})"
-            return self.closed or limit
+            return f"more than {config.max_paths} recorded paths ({self.unseen(branch)})"
+        self.leaving = branch.segment, branch.outcome
+        refused = self.refused_ways.get(self.leaving)
+        if refused is not None and refused.wait():
+            return refused.reason
         if self.contradicted is not None and self.contradicted.wait():
             return self.contradicted.reason
         ways = len(branch.segment.children)
@@ -228,6 +234,27 @@ class Made:
                 return CROWDED
             self.crowded.note(CROWDED)
         return None
+
+    def shut(self, reason: str | None) -> None:
+        """The latest run cannot be recorded: calls that leave the tree as it did run eagerly, most of them.
+
+        What changed Python state may do so once, as optimizers make theirs: that is seen at once.
+        """
+        passing, self.unstable = self.unstable is not None, None
+        if reason is None:
+            return
+        if self.leaving not in self.refused_ways and len(self.refused_ways) >= config.max_paths:
+            self.refused_ways.pop(next(iter(self.refused_ways)))
+        known = self.refused_ways.setdefault(self.leaving, Backoff(PASSING_WAYS))
+        if not passing:
+            known.failures = max(known.failures, PASSING_WAYS + LASTING_WAYS - 1)
+        known.note(reason)
+        if known.hopeless:
+            self.closed = reason
+
+    def shut_ways(self) -> list[str]:
+        """Why calls that leave the tree in some ways run eagerly."""
+        return list({x.reason: None for x in self.refused_ways.values() if x.hopeless})
 
     def _search(self) -> None:
         """Record the call? Raises :class:`Astray` if not."""

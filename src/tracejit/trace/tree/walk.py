@@ -17,6 +17,7 @@ from ...runtime.callbacks import KernelFailure
 from ...tensor import Tensor
 from ..backward.continuing import as_before, left_behind
 from ..backward.node import CompiledBackward
+from ..numbers.clocks import is_clock, tell, told_afterwards
 from ..numbers.numbers import ANY, LATE, Number, NumberGuard, cell_maker, item_of, outcome_key
 from ..recording.results import result_of
 from ..replay.ending import Ending, NotReplayable, Parted, Refused
@@ -89,9 +90,12 @@ class Walk:
         numbers: Sequence[Any],
         known: dict[Number, Any],
         told: Mapping[int, int] | None = None,
+        later: Sequence[Number] = (),
     ) -> None:
-        """Read and compute the numbers of a segment, and fill their cells; ``told`` are sizes."""
+        """Read and compute the numbers of a segment, but those of ``later``, and fill cells; ``told`` are sizes."""
         for number in runner.segment.numbers:
+            if number in later:
+                continue
             if number.name == "argument":
                 found = numbers[number.at]
             elif number.name == "place":
@@ -120,13 +124,16 @@ class Walk:
             if leaf is not None:  # it may write over its inputs
                 self.ending(leaf, runner).check(environment)
                 kept = {v: as_before(environment[runner.positions[v]]) for v in leaf.overwritten}
+            later = self.later(runner)
             if runner.segment.numbers:
-                self.read(runner, environment, numbers, known)
+                self.read(runner, environment, numbers, known, later=later)
             if leaf is not None:
                 ending = self.ending(leaf, runner)
                 pack = ending.draw(environment, partial(run_segment, runner, environment))
+                tell(later, known)
                 return runner, pack, kept
             self.advance(runner, environment)
+            tell(later, known)
             outcome = self.outcome(runner, environment, known)
             below = runner.children.get(outcome) or runner.children.get(ANY)
             if below is None:
@@ -134,6 +141,14 @@ class Walk:
             runner.segment.calls += 1
             self.turn(runner, below, environment)
             runner = below
+
+    def later(self, runner: Runner) -> Sequence[Number]:
+        """The numbers of a segment that are told when its program has run."""
+        segment = runner.segment
+        if not any(map(is_clock, segment.numbers)):
+            return ()
+        guarded = [segment.guard.value] if isinstance(segment.guard, NumberGuard) else []
+        return told_afterwards(segment.numbers, [*self.cells, *guarded])
 
     def advance(self, runner: Runner, environment: list[Any]) -> None:
         """Run the program of a segment with others below it."""
