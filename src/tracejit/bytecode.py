@@ -44,6 +44,8 @@ _PARTS: Mapping[str, Sequence[tuple[str, int]]] = {
 #: A comparison whose truth is taken, and the bit of its argument that says so. (From 3.13.)
 _COMPARED = (("COMPARE_OP", -1), ("TO_BOOL", 0))
 _TRUTH_TAKEN = 16 if sys.version_info >= (3, 13) else 0
+#: Where ``PUSH_NULL``, which announces a call, stands beside what loads the function.
+ANNOUNCED = 1 if sys.version_info >= (3, 13) else -1
 #: What there is for local variables after that.
 _LOCAL = frozenset({"LOAD_FAST", "STORE_FAST", "DELETE_FAST"})
 #: For those that nested functions share.
@@ -281,10 +283,9 @@ def shared_not_only_called(code: CodeType) -> frozenset[str]:
     """
     found: set[str] = set()
     steps = [x for x in dis.get_instructions(code) if x.opname not in _BEFORE]
-    beside = 1 if sys.version_info >= (3, 13) else -1  # where a call is announced
     for at, step in enumerate(steps):
         if step.opname in _CELLS and step.opname not in _NO_USE:
-            near = steps[at + beside].opname if at + beside < len(steps) else ""
+            near = steps[at + ANNOUNCED].opname if at + ANNOUNCED < len(steps) else ""
             if step.opname != "LOAD_DEREF" or near != "PUSH_NULL":
                 found.add(step.argval)
     for constant in code.co_consts:

@@ -351,11 +351,16 @@ _REAL = (
     "hypot lgamma log log10 log1p log2 pow radians remainder sin sinh sqrt tan tanh"
 )
 _PREDICATES = "isfinite isinf isnan"
+if hasattr(math, "fma"):  # from Python 3.13 on
+    _REAL += " fma"
+
+
+_FOLLOWED: dict[str, Any] = {}
 
 
 def _math_function(name: str, result: Callable[..., Any]) -> Callable[..., Any]:
     """``math.name`` for numbers that vary; on all others it is the original."""
-    original = OPERATIONS[f"math.{name}"] = getattr(math, name)
+    original = OPERATIONS[f"math.{name}"] = _FOLLOWED[name] = getattr(math, name)
 
     def function(*operands: Any) -> Any:
         taken = [*map(number_of, operands)]
@@ -375,12 +380,18 @@ MATH_FUNCTIONS: dict[Any, Callable[..., Any]] = {
 }
 
 
+def follow(original: Callable[..., Any], function: Callable[..., Any]) -> None:
+    """From here on ``function`` stands for one of the functions of ``math``, too."""
+    _FOLLOWED[original.__name__] = original
+    _BY_NAME[original.__name__] = MATH_FUNCTIONS[original] = function
+
+
 class _Math:
     """Stands for the module ``math``, with what programs have put there in place of its functions."""
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(math, name)
-        return _BY_NAME.get(name, found) if found is OPERATIONS.get(f"math.{name}") else found
+        return _BY_NAME.get(name, found) if found is _FOLLOWED.get(name) else found
 
 
 MATH = _Math()

@@ -282,3 +282,36 @@ def test_a_generator_that_goes_on_is_told_from_one_that_starts():
     finally:
         sys.setprofile(before)
     assert found == [False, True, True, True]
+
+
+LOOKED_UP = """
+def by_a_local_name(x):
+    import sys
+    return sys.modules["one"].scale * x
+def beside_another(x, sys):
+    return max(x, sys.modules["one"])
+def asked(x):
+    import sys
+    return "one" in sys.modules
+class ByName:
+    scale = getattr(x, "scale")
+class ByAnyName:
+    scale = getattr("text", x)
+"""
+
+
+def test_names_are_found_whatever_stands_in_one_instruction():
+    """Versions load two variables at once, and announce calls ahead of the function or behind it."""
+    whole = compile(LOOKED_UP, "user.py", "exec")
+    found = {
+        code.co_name: state_reads.reads_of(code)
+        for code in whole.co_consts
+        if hasattr(code, "co_name")
+    }
+    around = {name: "sys.modules" in reads.around for name, reads in found.items()}
+    assert [around[name] for name in ("by_a_local_name", "beside_another", "asked")] == [
+        True,
+        True,
+        False,
+    ]
+    assert [found[name].everything for name in ("ByName", "ByAnyName")] == [False, True]

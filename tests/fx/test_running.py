@@ -15,6 +15,7 @@ import tracejit as tj
 from tracejit import fx, nn
 from tracejit.fx import interception
 from tracejit.nn import functional as F
+from trap_tools import user_module
 
 
 class Net(nn.Module):
@@ -253,3 +254,23 @@ def test_operators_of_programs():
     traced = fx.symbolic_trace(lambda x: tj.ops.graphs.twice(twice(x)))
     assert traced.code.count("tracejit.ops.graphs.twice(") == 2
     assert pickle.loads(pickle.dumps(traced))(X).tolist() == (X * 4).tolist()
+
+
+# Out here, for ``pytest`` writes asserts of tests in another way.
+CHECKED = """
+class Checked(nn.Module):
+    def forward(self, x, y):
+        assert x.sum() > 0, "of a comparison"
+        assert x
+        a, b = y
+        return x * a + b
+"""
+
+
+def test_asserts_are_written_down():
+    class Asserting(fx.Tracer):
+        trace_asserts = True
+
+    graph = Asserting().trace(user_module(CHECKED).Checked())
+    targets = [node.target for node in graph.nodes if node.op == "call_function"]
+    assert targets.count(fx.proxy.assert_fn) == 2

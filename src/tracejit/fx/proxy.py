@@ -38,6 +38,10 @@ def assert_fn(x: Any) -> None:
     assert x, "Assertion failed"
 
 
+#: What asks for a truth ahead of the jump that it decides. (From Python 3.13 on.)
+_ASKS = frozenset({"COMPARE_OP", "TO_BOOL"})
+
+
 def _instruction(frame: FrameType) -> tuple[list[dis.Instruction], int]:
     """The instructions of a frame, and which one runs."""
     found = list(dis.get_instructions(frame.f_code))
@@ -47,6 +51,8 @@ def _instruction(frame: FrameType) -> tuple[list[dis.Instruction], int]:
 def _in_assert(frame: FrameType) -> bool:
     """Is the truth of something asked for by an ``assert``?"""
     found, place = _instruction(frame)
+    if found[place].opname in _ASKS:
+        place += 1
     if not found[place].opname.endswith("IF_TRUE"):
         return False
     following = found[place + 1]

@@ -206,7 +206,7 @@ class Entry(Made):
             MODES.deferral = None
         if self.varying or uses.item_lines or guard.places or self.extents:
             names = [self.number_names[i] for i in (*self.varying, *self.sizes)]
-            check_fit(guard, names, followed=not self.extents)
+            check_fit(guard, names, call.statics, followed=not self.extents)
         return guard
 
     def _end_in(

@@ -29,10 +29,11 @@ from .numbers import Number
 #: What draws a number, or an array, from numbers that it is given.
 _DRAWING = words(
     """
-    beta betavariate binomial chisquare choice exponential expovariate gamma gammavariate gauss geometric
-    getrandbits gumbel integers laplace logistic lognormal lognormvariate normal normalvariate pareto paretovariate
-    permutation poisson rand randint randn random random_sample randrange ranf rayleigh sample standard_exponential
-    standard_gamma standard_normal triangular uniform vonmises vonmisesvariate weibull weibullvariate
+    beta betavariate binomial binomialvariate chisquare choice exponential expovariate gamma gammavariate gauss
+    geometric getrandbits gumbel integers laplace logistic lognormal lognormvariate normal normalvariate pareto
+    paretovariate permutation poisson rand randint randn random random_sample randrange ranf rayleigh sample
+    standard_exponential standard_gamma standard_normal triangular uniform vonmises vonmisesvariate weibull
+    weibullvariate
     """
 )
 #: Names of NumPy for what takes a seed.

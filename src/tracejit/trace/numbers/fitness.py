@@ -21,7 +21,13 @@ from ..recording.transparent import attributes_of, is_transparent
 from ..state.checks import Check, Read
 from ..state.reads import is_library_class, owner_of, reads_of
 from ..state.special import CACHES
-from .functions import cache_is_called, leads_to_cache, leads_to_type, type_is_followed
+from .functions import (
+    cache_is_called,
+    leads_to,
+    leads_to_cache,
+    sum_is_followed,
+    type_is_followed,
+)
 from .numbers import UnfitError
 from .places import Place
 from .plain_parts import plain_keys, plain_parts
@@ -48,27 +54,35 @@ _METHODS = (MethodType, MethodWrapperType, BuiltinMethodType)
 _MOST_OBJECTS = 10_000
 
 
-def check_fit(guard: StateGuard, arguments: Iterable[str], followed: bool = True) -> None:
+def check_fit(
+    guard: StateGuard, arguments: Iterable[str], statics: Iterable[Any], followed: bool = True
+) -> None:
     """Raise :class:`UnfitError` where the code of a run, or what is called by it, needs the numbers themselves.
 
-    ``arguments``: the names of those among the arguments; ``followed`` as in :func:`check_codes`.
+    ``arguments``: the names of those among the arguments, ``statics`` the others; ``followed`` as in
+    :func:`check_codes`.
     """
-    check_codes(guard.codes, guard.checks, followed)
+    check_codes(guard.codes, guard.checks, sum_is_followed(guard, statics), followed)
     places = [str(place.check.key) for place in guard.places]
     check_same_objects(guard.codes, {*arguments, *places}, guard.checks)
     check_caches(guard)
 
 
-def check_codes(codes: Sequence[CodeType], checks: Sequence[Check], followed: bool = True) -> None:
+def check_codes(
+    codes: Sequence[CodeType], checks: Sequence[Check], sums: bool, followed: bool = True
+) -> None:
     """Raise :class:`UnfitError` when code, which reads what ``checks`` are about, needs the numbers themselves.
 
-    ``followed``: names lead to functions that know numbers that vary, so that code may ask for the type of one.
+    ``followed``: names lead to functions that know numbers that vary, so that code may ask for the type of one;
+    ``sums``: so do all ways to ``sum``, where it needs one.
     """
     globals_ = _GLOBALS
     if followed and type_is_followed(codes, checks):
         globals_ = _GLOBALS - {"type"}
-    elif any(map(leads_to_type, checks)):
+    elif any(leads_to(type, check) for check in checks):
         raise UnfitError(f"{_CONSTANT} 'type'")
+    if not sums:
+        raise UnfitError(f"{_CONSTANT} 'sum'")
     if any(map(_leads_to_statistics, checks)):
         raise UnfitError(f"{_CONSTANT} 'statistics'")
     for code in codes:

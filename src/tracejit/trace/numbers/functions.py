@@ -11,7 +11,7 @@ import builtins
 import gc
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import CodeType, FunctionType
@@ -38,6 +38,7 @@ from .clocks import clock_like
 from .drawn import drawing_like
 from .places import Place
 from .plain_parts import plain_parts
+from .sums import CARRIES, summed
 
 
 @contextmanager
@@ -47,6 +48,20 @@ def following(guard: StateGuard) -> Iterator[None]:
     try:
         for check in guard.checks:
             if type(check) in (Item, Cell):
+                _replace(check, guard, undo)
+        yield
+    finally:
+        for step in undo:
+            step()
+
+
+@contextmanager
+def following_sums(guard: StateGuard) -> Iterator[None]:
+    """``sum`` leads to a function that keeps numbers varying: those that a run finds while it sums are in time."""
+    undo: list[Callable[[], None]] = []
+    try:
+        for check in guard.checks if CARRIES else ():
+            if leads_to(sum, check) or _is_missing(check, "sum"):
                 _replace(check, guard, undo)
         yield
     finally:
@@ -79,7 +94,7 @@ def _builtin(check: Item) -> Any:
     if isinstance(check.expected, CACHES):
         return partial(_remembered, check.expected)
     # Of the others a number that varies hears what they ask.
-    return _type if check.expected is type and check.holder is not vars(builtins) else None
+    return _ELSEWHERE.get(id(check.expected)) if check.holder is not vars(builtins) else None
 
 
 def _put_back(check: Item) -> None:
@@ -140,18 +155,40 @@ def _is_called_by_all(cell: Any) -> bool:
 
 def type_is_followed(codes: Sequence[CodeType], checks: Sequence[Check]) -> bool:
     """Do all names of ``type`` lead to a stand-in while this code is recorded? They are among what is checked."""
-    return only_called(codes, "type") and all(
+    return only_called(codes, "type") and _is_followed(type, codes, checks)
+
+
+def sum_is_followed(guard: StateGuard, statics: Iterable[Any]) -> bool:
+    """The same of ``sum``, which the arguments ``statics`` may be; True where none is needed."""
+    if not CARRIES or id(sum) not in guard.reached:
+        return True
+    followed = _is_followed(sum, guard.codes, guard.checks)
+    held = (x for holder in guard.reached.values() for x in _held_for_calls(holder))
+    return followed and not any(x is sum for x in (*statics, *held))
+
+
+def _held_for_calls(holder: Any) -> tuple[Any, ...]:
+    """What a function or a part of one is given when it is called."""
+    if type(holder) is FunctionType:
+        return holder.__defaults__ or ()
+    if isinstance(holder, partial):
+        return (holder.func, *holder.args, *holder.keywords.values())
+    return ()
+
+
+def _is_followed(builtin: Any, codes: Sequence[CodeType], checks: Sequence[Check]) -> bool:
+    return all(
         type(check) is Item
         and type(check.holder) is dict
         and may_lead_elsewhere(check.holder, check.key, codes)
         for check in checks
-        if leads_to_type(check) or _is_missing(check, "type")
+        if leads_to(builtin, check) or _is_missing(check, builtin.__name__)
     )
 
 
-def leads_to_type(check: Check) -> bool:
-    """Is there another name for ``type``, in a module or in a closure?"""
-    if not isinstance(check, Read) or check.expected is not type:
+def leads_to(builtin: Any, check: Check) -> bool:
+    """Is there another name for ``type``, or ``sum``, in a module or in a closure?"""
+    if not isinstance(check, Read) or check.expected is not builtin:
         return False
     return check.holder is not vars(builtins)
 
@@ -219,3 +256,7 @@ def _settled(x: Any) -> Any:
 
 
 _BUILTINS = {"float": _float, "int": _int, "len": _len, "type": _type}
+#: Those that are followed under other names too.
+_ELSEWHERE = {id(type): _type}
+if CARRIES:
+    _BUILTINS["sum"] = _ELSEWHERE[id(sum)] = summed

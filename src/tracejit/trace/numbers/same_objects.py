@@ -11,12 +11,12 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any
 
+from ...bytecode import Step, Unfollowed, steps_of
 from ...numpy_numbers import NUMBERS
 from ..state.checks import Check, Read
 from .numbers import UnfitError
 
 _IS = dis.opmap["IS_OP"]
-_NO_STEP = frozenset({"CACHE", "EXTENDED_ARG"})
 #: Steps that read what checks of Python state tell of, by its name there.
 _READING = frozenset({"LOAD_ATTR", "LOAD_GLOBAL", "LOAD_NAME"})
 
@@ -68,24 +68,30 @@ def _compared(code: CodeType) -> tuple[bool, frozenset[_Sides]]:
             numbers, compared = numbers or within[0], compared | within[1]
     if _IS not in code.co_code[::2]:
         return numbers, frozenset(compared)
-    found = [x for x in dis.get_instructions(code) if x.opname not in _NO_STEP]
-    for at, instruction in enumerate(found):
-        if instruction.opcode != _IS:
+    try:
+        steps = steps_of(code)
+    except Unfollowed:
+        return True, frozenset(compared)
+    for at, step in enumerate(steps):
+        if step.name != "IS_OP":
             continue
-        sides = found[at - 1], found[_before(found, at - 1)]
-        constants = [x.argval for x in sides if x.opname == "LOAD_CONST"]
+        sides = steps[at - 1], steps[_before(steps, at - 1)]
+        constants = [x.value for x in sides if x.name == "LOAD_CONST"]
         numbers = numbers or any(type(x) in NUMBERS for x in constants)
         if not constants:
-            named = [x for x in sides if isinstance(x.argval, str)]
-            compared.add(tuple([(x.argval, x.opname in _READING) for x in named]))
+            named = [x for x in sides if isinstance(x.value, str)]
+            compared.add(tuple([(x.value, x.name in _READING) for x in named]))
     return numbers, frozenset(compared)
 
 
-def _before(found: Sequence[dis.Instruction], end: int) -> int:
-    """The position ahead of the instructions that compute what the one at ``end`` leaves on the stack."""
+def _before(steps: Sequence[Step], end: int) -> int:
+    """The position ahead of the steps that compute what the one at ``end`` leaves on the stack."""
     height = 0
     for at in range(end, 0, -1):
-        height += dis.stack_effect(found[at].opcode, found[at].arg, jump=False)
+        onward = steps[at].onward
+        if onward is None:
+            break
+        height += onward
         if height == 1:
             return at - 1
     return end

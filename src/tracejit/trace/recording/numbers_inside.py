@@ -96,6 +96,7 @@ class NumbersInside(ArraysDrawn, TextsInside, PercentsInside, LoggedTexts, Clock
         )  # the places in which numbers stand that vary
         self.codes: Sequence[CodeType] = ()  # of the recorded function, and of what it calls
         self.state_checks: Sequence[Check] = ()  # of the Python state that it can read
+        self.sums_followed = True  # do all its ways to ``sum`` keep numbers varying?
         self.follow: Callable[[], Any] | None = None  # lets functions of numbers keep them varying
         self.fit = True  # can this code do with numbers that stand for sizes?
 
@@ -192,7 +193,7 @@ class NumbersInside(ArraysDrawn, TextsInside, PercentsInside, LoggedTexts, Clock
     def follow_numbers(self) -> str | None:
         """From here on numbers may vary that did not when the run began, unless the code cannot do with them: why."""
         try:
-            check_codes(self.codes, self.state_checks)
+            check_codes(self.codes, self.state_checks, self.sums_followed)
         except UnfitError as error:
             return str(error)
         if self.follow is not None:

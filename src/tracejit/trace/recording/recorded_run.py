@@ -16,7 +16,7 @@ from ...modes import MODES
 from ...tensor import Tensor
 from ..numbers.arguments import standing_in
 from ..numbers.drawn import follow_draws
-from ..numbers.functions import following
+from ..numbers.functions import following, following_sums, sum_is_followed
 from ..numbers.left import ELSEWHERE, Elsewhere, LeftNumber, noticing, reached_otherwise
 from ..numbers.left_parts import parts_before, parts_left
 from ..numbers.places import Place, patched
@@ -148,6 +148,7 @@ def run_recorded(
     if listener is not None:
         listener.base = _run.__code__
     recorder.codes, recorder.state_checks = guard.codes, guard.checks
+    recorder.sums_followed = sum_is_followed(guard, given.statics)
     recorder.known_hooks = guard.hooks
     uses = entry.owner.uses
     recorder.item_lines, recorder.size_lines = uses.item_lines, uses.size_lines
@@ -197,8 +198,8 @@ def _run(
     try:
         MODES.recorder = recorder  # not by a context manager, whose own code could be interrupted
         _hand_over_sizes(entry, recorder, given, sizes, left)
+        later.enter_context(following(guard) if follows else following_sums(guard))
         if follows:
-            later.enter_context(following(guard))
             later.enter_context(patched(standing, recorder.varying, recorder.stores))
         follow_draws(recorder, guard)
         later.enter_context(following_prints(guard, recorder))

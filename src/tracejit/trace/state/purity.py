@@ -57,6 +57,8 @@ _PURE = frozenset(
         ("_thread", "__exit__"),
         ("_thread", "acquire"),
         ("_thread", "release"),
+        ("posix", "_path_normpath"),
+        ("posix", "_path_splitroot_ex"),  # of every path, from Python 3.13 on
         ("posix", "fspath"),
         ("sys", "audit"),
         ("sys", "exc_info"),

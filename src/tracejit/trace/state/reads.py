@@ -209,11 +209,14 @@ def _loaded_modules(code: CodeType) -> set[str]:
     """Is ``sys.modules`` read, other than to ask whether a module is among them?"""
     if "modules" not in code.co_names:
         return set()
-    found = list(dis.get_instructions(code))
+    try:
+        found = bytecode.steps_of(code)
+    except bytecode.Unfollowed:
+        return {"sys.modules"}
     taken = (
-        after.opname != "CONTAINS_OP"
+        after.name != "CONTAINS_OP"
         for owner, name, after in zip(found, found[1:], found[2:], strict=False)
-        if owner.argval == "sys" and name.argval == "modules"
+        if owner.value == "sys" and name.value == "modules"
     )
     return {"sys.modules"} if any(taken) else set()
 
@@ -239,7 +242,8 @@ def _takes_a_text(following: tuple[bytecode.Step, ...]) -> bool:
     The step after which the stack was last two values higher than the function made that argument.
     """
     height, second = 0, False
-    for step in following:
+    announced = bytecode.ANNOUNCED > 0 and following[:1] and following[0].name == "PUSH_NULL"
+    for step in following[1 if announced else 0 :]:
         if step.onward is None or step.jump is not None:
             return False
         height += step.onward
