@@ -28,6 +28,7 @@ from .trace.arrays.unread import UnreadUses
 from .trace.behind import Pending, warm_up
 from .trace.entry import Entry, NotReplayable, Refused, UnseenSegment
 from .trace.first_call import record
+from .trace.idle_objects import IdleObjects
 from .trace.keeping import ALIKE, BUSY, CHURN, ENDLESS, HEARD, HOOKED, Keeping
 from .trace.numbers.left import handed_in, served
 from .trace.numbers.numbers import ANY, UnfitError
@@ -80,7 +81,7 @@ class CompiledFunction(Keeping, Inspection, Copies):
         self.plans = PlanStore()
         self.uses = NumberUses()
         self.arrays, self.unread, self.objects = ArrayUses(), UnreadUses(), ObjectUses()
-        self.shapes = ShapeUses(dynamic)
+        self.shapes, self.idle = ShapeUses(dynamic), IdleObjects()
         self.reasons: list[str] = []
         self._backoffs: dict[Any, Backoff] = {}
         self._met: dict[Any, None] = {}
@@ -224,7 +225,6 @@ class CompiledFunction(Keeping, Inspection, Copies):
         self._explain(reason)
         return self._eager(args, kwargs)
 
-    # --- everything that is not the fast path --------------------------------------------------------------------
     def _record(self, key: Any, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
         """A new signature, or a known one under new Python state; while another thread records, just run."""
         if self._learns_arguments(args, kwargs):

@@ -182,3 +182,17 @@ def test_code_that_takes_nothing_but_true_numbers_gets_them_after_effects(use) -
         assert compiled(tj.ones(2), n, b, totals[1])[1] == expected
         assert (a.count, a.last) == (b.count, b.last)
     assert tj.equal(*totals)
+
+
+@pytest.mark.parametrize("use", ["float.hex(k)", "float.is_integer(k)", "float.__add__(k, 1.0)"])
+def test_methods_that_are_taken_from_classes_get_true_numbers(use: str) -> None:
+    state = tj.zeros(2)
+    space: dict[str, object] = {"state": state}
+    exec(f"def f(x, k):\n    state.add_(x * k)\n    return {use}\n", space)
+    f, plain = tj.compile(space["f"]), space["f"]
+    for k in range(6):
+        number = k * 0.5
+        before = state.clone()
+        found = f(tj.ones(2), number)
+        assert (state - before).tolist() == [number, number]
+        assert found == plain(tj.ones(2), number)  # type: ignore[operator]

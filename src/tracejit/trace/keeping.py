@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .arrays.arguments import ArrayUses
     from .arrays.unread import UnreadUses
     from .entry import Entry
+    from .idle_objects import IdleObjects
     from .numbers.uses import NumberUses
     from .objects import ObjectUses
     from .sizes.shape_uses import ShapeUses
@@ -68,6 +69,7 @@ class Keeping:
     arrays: ArrayUses
     unread: UnreadUses
     objects: ObjectUses
+    idle: IdleObjects
     _routes: tuple[Any, ...]
     _backoffs: dict[Any, Backoff]
     _met: dict[Any, None]
@@ -270,6 +272,8 @@ class Keeping:
             self._back_off(entry.key, reason, patience=0)
             variants = self.entries[entry.key] = variants[1:]
         variants.append(entry)
+        for key in self.idle.learn(entry.key, self.entries):
+            self._drop(key)
         loops = loops_besides_walks(entry.root)
         if entry.opened or loops:
             self.shapes.has_loops(entry.key, loops)
@@ -280,6 +284,12 @@ class Keeping:
             oldest = next(iter(self.entries))
             self.entries.pop(oldest)
             self._backoffs.pop(oldest, None)
+
+    def _drop(self, key: Any) -> None:
+        """Calls bring other objects than those in a key."""
+        for known in (self.entries, self._backoffs, self._met, self.uses.unkept):
+            known.pop(key, None)
+        self.shapes.drop(key)
 
     def forget(self, entry: Entry | None) -> None:
         """Another recording takes the place of an entry."""

@@ -11,7 +11,8 @@ import gc
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import copy_context
-from functools import partial
+from functools import lru_cache, partial
+from itertools import pairwise
 from types import BuiltinMethodType, CellType, CodeType, FunctionType, MethodType, MethodWrapperType
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -19,7 +20,7 @@ from weakref import ref
 from ...varying import plain
 from ..recording.transparent import attributes_of, is_transparent
 from ..state.checks import Check, Read
-from ..state.reads import is_library_class, owner_of, reads_of
+from ..state.reads import is_library_class, owner_of, reads_of, steps
 from ..state.special import CACHES
 from .functions import (
     cache_is_called,
@@ -43,6 +44,9 @@ _GLOBALS = frozenset(
     {"ctypes", "datetime", "decimal", "json", "marshal", "pow", "statistics", "type"} | _EVERYWHERE
 )
 _ATTRIBUTES = frozenset({"dumps", "dump", "isscalar", "from_float"} | _EVERYWHERE)
+
+#: What takes an attribute.
+_TAKING = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 
 _CONSTANT = "numbers are constants here, because the code uses"
 
@@ -89,8 +93,27 @@ def check_codes(
         if code.co_filename == "<string>" and code.co_name.startswith("__"):
             continue  # a method that a dataclass has by itself
         found = (globals_ & reads_of(code).globals) | _ATTRIBUTES.intersection(code.co_names)
+        found |= _methods_of_classes(code)
         if found:
             raise UnfitError(f"{_CONSTANT} {min(found)!r}")
+
+
+@lru_cache(maxsize=1024)
+def _methods_of_classes(code: CodeType) -> frozenset[str]:
+    """The methods of numbers that code takes from their classes (``float.hex``), which want true ones.
+
+    >>> _methods_of_classes((lambda x: float.hex(x) + float.fromhex("1")).__code__)
+    frozenset({'float.hex'})
+    """
+    if not {"float", "int"}.intersection(code.co_names):
+        return frozenset()
+    pairs = pairwise(steps(code))
+    return frozenset(
+        f"{owner}.{name}"
+        for (way, owner), (then, name) in pairs
+        if way == "LOAD_GLOBAL" and owner in ("float", "int") and then in _TAKING
+        if name not in ("fromhex", "from_bytes", "__name__", "__qualname__")
+    )
 
 
 def _leads_to_statistics(check: Check) -> bool:

@@ -252,6 +252,12 @@ class ShapeUses:
             return self.without(entry, reason)
         return bool(entry.plain_extents) and self.without(entry, NUMBER, entry.plain_extents)
 
+    def drop(self, key: Any) -> None:
+        """No calls have this key any more."""
+        self.known.pop(_form(key, tensors_in(key)), None)
+        self.of_keys.pop(key, None)
+        self.served.pop(key, None)
+
     def without(self, entry: Entry, why: str, groups: Iterable[int] | None = None) -> bool:
         """Extents that ``entry`` takes for sizes are constants from now on; False where there are none."""
         numbers = range(len(entry.extents)) if groups is None else groups
