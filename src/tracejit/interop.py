@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -125,3 +126,23 @@ def to_dlpack(tensor: Tensor) -> Any:
     'PyCapsule'
     """
     return tensor.__dlpack__()
+
+
+def operands_of(name: str, inputs: Sequence[Any]) -> list[Any]:
+    """The inputs of one of NumPy's functions as the tensor operation ``name`` takes them.
+
+    >>> import tracejit as tj
+    >>> [x.dtype for x in operands_of("matmul", [tj.ones(2, 2), np.ones((2, 2))])]
+    [tracejit.float64, tracejit.float64]
+    """
+    found = [_operand(x) for x in inputs]
+    if name == "matmul" and all(isinstance(x, Tensor) for x in found):  # in NumPy's dtype
+        kind = dtypes.promote_types(*(x.dtype for x in found))
+        return [x.to(kind) for x in found]
+    return found
+
+
+def _operand(value: Any) -> Any:
+    if isinstance(value, np.ndarray) and value.ndim:
+        return from_numpy(np.array(value) if not value.flags.writeable else value)
+    return value.item() if isinstance(value, (np.ndarray, np.generic)) else value

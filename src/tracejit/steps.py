@@ -156,9 +156,9 @@ def run(target: Callable[..., Any], args: Any, kwargs: Any) -> Any:
             known.clear()
         known[kind] = found + 1
         return target(*args, **kwargs)
-    noting, versions = Noting(), [x._version for x in tensors]
+    noting, versions = Noting(), [x._writes.value for x in tensors]
     result = noting.call(target, args, kwargs)
-    same = versions == [x._version for x in tensors]
+    same = versions == [x._writes.value for x in tensors]
     steps = written(target.__name__, noting.notes, tensors, result) if same else None
     known[kind] = steps or _NEVER
     return result

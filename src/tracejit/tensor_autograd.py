@@ -33,6 +33,8 @@ class AutogradMethods(TensorCore):
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
+        if not isinstance(value, bool):
+            raise AutogradError("requires_grad must be a bool")
         if value and not self.is_leaf:
             raise AutogradError("you can only change requires_grad flags of leaf variables.")
         self.requires_grad_(value)
@@ -201,6 +203,13 @@ class AutogradMethods(TensorCore):
         if self._post_accumulate_hooks is None:
             self._post_accumulate_hooks = registry()
         return RemovableHandle(self._post_accumulate_hooks, hook)
+
+    @property
+    def _version(self) -> int:
+        """How often this tensor's storage was written to in place; ``RuntimeError`` for inference tensors."""
+        if self._inference:
+            raise AutogradError("Inference tensors do not track version counter.")
+        return self._writes.value
 
     def detach(self) -> Tensor:
         """The same values without history; shares storage with this tensor.

@@ -217,14 +217,6 @@ class TensorCore(ops.OperatorMixin):
         ):
             self._untracked_view = True
 
-    def _stand_alone(self) -> None:
-        """Be no view any more of a base that only this function knows; both still count writes together."""
-        self._base = None
-        for name in ("_steps", "_turned", "_piece", "_untracked_view", "_seen"):
-            self.__dict__.pop(name, None)
-        if MODES.recorder is not None:
-            MODES.recorder.no_view(self)
-
     @property
     def _chain(self) -> tuple[ViewStep, ...]:
         """The view ops that led from the base to this view of it."""
@@ -296,11 +288,6 @@ class TensorCore(ops.OperatorMixin):
         """Element type."""
         dtype: DType = self.spec.dtype
         return dtype
-
-    @property
-    def _version(self) -> int:
-        """How often this tensor's storage was written to in place."""
-        return self._writes.value
 
     # --- place in the graph -----------------------------------------------------------------------
 

@@ -252,6 +252,14 @@ class InfoMethods(TensorCore):
             raise RuntimeError(refusal)
         return self.array
 
+    def _stand_alone(self) -> None:
+        """Be no view any more of a base that only this function knows; both still count writes together."""
+        self._base = None
+        for name in ("_steps", "_turned", "_piece", "_untracked_view", "_seen"):
+            self.__dict__.pop(name, None)
+        if MODES.recorder is not None:
+            MODES.recorder.no_view(self)
+
     def _stands_for_samples(self) -> bool:
         """Is it one sample of a batch, inside ``vmap``? Such tensors are on the host."""
         return isinstance(self._block, StandIn) and type(self._block) is not Mirrored

@@ -197,7 +197,9 @@ class ProtocolMethods(TensorCore):
         """``ndarray op tensor`` is a tensor operation; other ufuncs compute in NumPy and give tensors."""
         name = _UFUNCS.get(ufunc.__name__)
         if method == "__call__" and not kwargs and name in FUNCTIONS:
-            return FUNCTIONS[name](*map(_operand, inputs))
+            from .interop import operands_of
+
+            return FUNCTIONS[name](*operands_of(name, inputs))
         out = kwargs.get("out", ())
         if any(isinstance(x, TensorCore) for x in out):
             return NotImplemented
@@ -370,15 +372,6 @@ def _row(tensor: Any, index: int) -> Tensor:
     row: Tensor = ops.movement.squeeze(part, dims=(0,))
     ops.overlaps.are_pieces([row], "Unbind")
     return row
-
-
-def _operand(value: Any) -> Any:
-    """A ufunc's operand as the tensor operation takes it."""
-    if isinstance(value, np.ndarray) and value.ndim:
-        from .interop import from_numpy
-
-        return from_numpy(np.array(value) if not value.flags.writeable else value)
-    return value.item() if isinstance(value, (np.ndarray, np.generic)) else value
 
 
 def _rebuild(

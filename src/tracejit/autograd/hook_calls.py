@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..errors import AutogradError
+from ..errors import ArgumentError, AutogradError
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -25,8 +25,8 @@ def replaced(present: Tensor | None, changed: Any, hook: Any) -> Tensor | None:
         raise AutogradError(NO_GRADIENT)
     name = getattr(hook, "__name__", type(hook).__name__)
     if not hasattr(changed, "_edge"):
-        raise AutogradError(
-            f"hook '{name}' has returned a {type(changed).__name__} instead of a Tensor"
+        raise ArgumentError(
+            f"expected Variable, but hook returned '{type(changed).__name__}' (hook '{name}')"
         )
     if changed.spec.shape != present.spec.shape:
         raise AutogradError(f"hook '{name}' has changed the size of value")

@@ -21,6 +21,7 @@ from ..ops.movement import reshape
 from ..ops.source import full
 from ..tensor import Tensor
 from ..trace.signature import flatten, unflatten
+from .functional import tensors_of
 
 Function = Callable[..., Any]
 Argnums = int | tuple[int, ...]
@@ -99,8 +100,7 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]
     """
     trace = Trace(primals)
     output, aux = trace.run(func, primals, {}, range(len(primals)), has_aux)
-    results: list[Any] = []
-    structure = flatten(output, results)
+    results, structure = tensors_of(output)
 
     def pull(cotangents: Any) -> tuple[Any, ...]:
         given = _same_structure(cotangents, structure, "cotangents")
@@ -130,8 +130,7 @@ def jvp(
         raise ArgumentError("jvp(): primals and tangents must be tuples")
     trace = Trace(primals, twice=True)
     output, aux = trace.run(func, primals, {}, range(len(primals)), has_aux)
-    results: list[Any] = []
-    structure = flatten(output, results)
+    results, structure = tensors_of(output)
     weights, first = _weighted(trace, results)
     products = _products(trace, results, weights, first, tangents, strict)
     shown = unflatten(structure, iter(trace.plain(results)))
@@ -151,8 +150,7 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
     """
     trace = Trace(primals, twice=True)
     output, _ = trace.run(func, primals, {}, range(len(primals)), False)
-    results: list[Any] = []
-    structure = flatten(output, results)
+    results, structure = tensors_of(output)
     weights, first = _weighted(trace, results)
 
     def push(*tangents: Any) -> Any:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ..errors import ArgumentError, ArgumentValueError
+from ..errors import ArgumentError, ArgumentValueError, AutogradError
 from ..nn.module import Module
 from ..tensor import Tensor
+from ..trace.signature import flatten
 
 Place = tuple[dict[str, Any], str]
 _MISSING: Any = object()
@@ -58,6 +59,11 @@ def functional_call(
 
 def _merged(dicts: Any) -> dict[str, Tensor]:
     """One dict of all given tensors; a name given twice is an error."""
+    if not isinstance(dicts, (Mapping, Sequence)):
+        raise ArgumentValueError(
+            "functional_call(): expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got "
+            f"{type(dicts)}"
+        )
     parts = [dicts] if isinstance(dicts, Mapping) else list(dicts)
     if not all(isinstance(part, Mapping) for part in parts):
         raise ArgumentValueError(
@@ -180,3 +186,19 @@ def _stacked(states: list[dict[str, Any]]) -> dict[str, Tensor]:
         rows = stack([state[name].detach() for state in states])
         found[name] = rows.requires_grad_() if first.requires_grad else rows
     return found
+
+
+def tensors_of(output: Any) -> tuple[list[Any], Any]:
+    """The tensors that a function returned, and how they are nested; ``RuntimeError`` where there are none.
+
+    >>> import tracejit as tj
+    >>> tensors_of({"a": tj.ones(1)})[0]
+    [tensor([1.])]
+    """
+    results: list[Any] = []
+    structure = flatten(output, results)
+    if not results:
+        raise AutogradError(
+            f"expected f(*primals) to return only tensors, got unsupported type {type(output)}"
+        )
+    return results, structure

@@ -21,7 +21,9 @@ _PLACES = np.dtype(np.int64)
 
 
 class OutOfRangeError(DimensionError, RuntimeError):
-    """An index that is not within its dimension."""
+    """An index that is not within its dimension; ``index`` is the first of them that was found, if that is known."""
+
+    index: int | None = None
 
 
 def check_index(name: str, index: TensorType) -> None:
@@ -43,9 +45,11 @@ def wrapped(index: Array, size: int, dim: int, negative: bool = True) -> Array:
             smallest, largest = n.stack((n.min(index), n.max(index))).tolist()
         if smallest < low or largest >= size:
             bad = smallest if smallest < low else largest
-            raise OutOfRangeError(
+            error = OutOfRangeError(
                 f"index {bad} is out of bounds for dimension {dim} with size {size}"
             )
+            error.index = bad
+            raise error
         if smallest < 0:
             return n.where(index < 0, index + size, index)
     return index

@@ -242,6 +242,20 @@ def refuse(name: str, dtype: DType, categories: str) -> None:
         raise UnsupportedDtypeError(f'"{name}" not implemented for {dtype.title!r}')
 
 
+def is_copy(x: Tensor, source: Tensor) -> bool:
+    """Is ``x``, which was to show ``source``, a copy; or, where it stands for a sample of a batch, is the batch one?
+
+    >>> import tracejit as tj
+    >>> row = tj.ones(2, 3)
+    >>> is_copy(row.reshape(6), row), is_copy(row.mT.reshape(6), row.mT)
+    (False, True)
+    """
+    if getattr(x, "_base", source) is not None or not shapes.numel(shape_of(source)):
+        return False
+    samples = getattr(x._block, "samples", None)
+    return samples is None or is_copy(samples, source)
+
+
 def alone(x: Tensor) -> Tensor:
     """``x``, which shows what nobody else will see, as a tensor that is no view: programs may ``detach_()`` it.
 

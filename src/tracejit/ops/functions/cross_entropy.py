@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from ...dtypes import int64, uint8
@@ -13,12 +14,34 @@ from .. import elementwise as e
 from .. import indexing as ix
 from .. import movement as m
 from .. import reduction as r
+from ..positions import OutOfRangeError
 from ..table import function
 from ..underived import refuse_gradients
 from .common import Tensor, as_type, require_float, shape_of
 from .loss_reductions import flags_seen, reduced, reduction_of
 from .normalization import linear
 from .softmax import log_softmax
+
+
+def _classes_told(target: Callable[..., Any]) -> Callable[..., Any]:
+    """``target``, which names a class that is out of range as one, with the warnings of :func:`flags_seen`."""
+    inside = flags_seen(target)
+
+    @wraps(inside)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return inside(*args, **kwargs)
+        except OutOfRangeError as error:
+            if error.index is None:
+                raise
+            input = args[0] if args else kwargs["input"]
+            last = shape_of(input)[_class_dim(input)] - 1
+            raise OutOfRangeError(
+                f"Target {error.index} is out of bounds.",
+                f"{target.__name__}() takes classes from 0 to {last} here, and ignore_index.",
+            ) from None
+
+    return call
 
 
 def _class_dim(input: Tensor) -> int:
@@ -73,7 +96,7 @@ def _weights(weight: Tensor | None, target: Tensor, valid: Tensor, like: Tensor)
     return e.where(valid, ix.take(weight, target, dim=0), 0.0)
 
 
-@function(method=False, within=flags_seen, steady=True, large=True)
+@function(method=False, within=_classes_told, steady=True, large=True)
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -121,7 +144,7 @@ def _picked(
     return r.sum(loss, dims=dims, keepdim=False) / r.sum(weights, dims=dims, keepdim=False)
 
 
-@function(method=False, within=flags_seen, steady=True, large=True)
+@function(method=False, within=_classes_told, steady=True, large=True)
 def cross_entropy(
     input: Tensor,
     target: Tensor,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ...dtypes import promote_types
@@ -16,12 +17,12 @@ from .loss_reductions import check_reduction, flags_seen, reduced, reduction_of
 from .value_checks import asked_before
 
 
-def _sizes_fit(input: Tensor, target: Tensor, *_: Any, **__: Any) -> None:
+def _sizes_fit(name: str, /, input: Tensor, target: Tensor, *_: Any, **__: Any) -> None:
     """A ``UserWarning`` where broadcasting makes sizes fit that most likely should be the same."""
     if getattr(target, "shape", None) == getattr(input, "shape", None):
         return
-    check_tensor("loss", input)
-    check_tensor("loss", target, "target", 2)
+    check_tensor(name, input)
+    check_tensor(name, target, "target", 2)
     warn(
         f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). "
         "This will likely lead to incorrect results due to broadcasting. Please ensure they have the same size."
@@ -30,12 +31,12 @@ def _sizes_fit(input: Tensor, target: Tensor, *_: Any, **__: Any) -> None:
 
 def _with_sizes(target: Callable[..., Any]) -> Callable[..., Any]:
     """In full precision, after the sizes were compared."""
-    return asked_before(_sizes_fit)(full_precision(target))
+    return asked_before(partial(_sizes_fit, target.__name__))(full_precision(target))
 
 
 def _in_sight(target: Callable[..., Any]) -> Callable[..., Any]:
     """In full precision, after sizes and flags were looked at."""
-    return asked_before(_sizes_fit)(flags_seen(target))
+    return asked_before(partial(_sizes_fit, target.__name__))(flags_seen(target))
 
 
 def _weighted(

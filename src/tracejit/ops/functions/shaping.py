@@ -11,7 +11,7 @@ from .. import elementwise as e
 from .. import movement as m
 from .. import shapes
 from ..table import FUNCTIONS, alias, function
-from .common import Tensor, check_tensor, dim_of, shape_of
+from .common import Tensor, check_tensor, dim_of, is_copy, shape_of
 
 
 def _sizes(sizes: tuple[Any, ...], keywords: dict[str, Any], name: str) -> tuple[int, ...]:
@@ -57,19 +57,12 @@ def view(self: Tensor, *shape: Any, **keyword: Any) -> Tensor:
     if isinstance(kind, DType):
         return self._in_dtype(kind)
     result = reshape(self, *shape, **keyword)
-    alone = getattr(result, "_base", self) is None and not _shows_samples(result)
-    if alone and shapes.numel(shape_of(self)):
+    if is_copy(result, self):
         raise ShapeError(
             "view size is not compatible with input tensor's size and stride (at least one "
             "dimension spans across two contiguous subspaces). Use .reshape(...) instead."
         )
     return result
-
-
-def _shows_samples(x: Tensor) -> bool:
-    """Does a tensor stand for a sample of a batch, of which the whole is a view?"""
-    samples = getattr(getattr(x, "_block", None), "samples", None)
-    return samples is not None and (samples._base is not None or _shows_samples(samples))
 
 
 @function(namespace=False)
