@@ -133,14 +133,12 @@ class Entry(Made):
 
     def record(self, tensors: list[Tensor], args: Any, kwargs: Any, why: str) -> Any:
         """Run the function eagerly and add what it did to the tree."""
-        self.closed = None
         call = Given.of(self, tensors, args, kwargs)
         guard = self._watched(call)
         recorder = Recorder(self.signature, list(zip(self.names, tensors, strict=True)))
         recorder.watched = watching()
         self.handed_out = recorder.handed_out
         modes, count = changing_modes(), len(self.signature.sources)
-        depends = dict(self.signature.checks)
         leaves: list[Any] = []
         kept = False
         collection = Collection()
@@ -187,7 +185,6 @@ class Entry(Made):
             leaves.clear()  # numbers among them would be looked for
             take_back(recorder, result, known_objects(guard))
             if self.root.leaves() and not self.diverged:
-                self.signature.checks = depends
                 self.shut(lasting(recorder.failure))
                 return result
             self.failure = recorder.failure
@@ -197,6 +194,7 @@ class Entry(Made):
 
     def _watched(self, call: Given) -> StateGuard:
         """The Python state that a run hangs on."""
+        self.closed, self.known_checks = None, dict(self.signature.checks)
         uses = self.owner.uses
         if self.guard is None:
             self.places = dict(uses.places)  # all its paths are recorded with the same ones

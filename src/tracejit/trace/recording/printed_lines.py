@@ -28,6 +28,7 @@ from ..state.purity import words
 from ..state.state import StateGuard
 from ..state.values import MISSING
 from .sent_logs import MUTED, Changing, as_it_is, as_plain, is_same, state_of
+from .warned import following_warnings
 
 _write: Callable[..., None] = builtins.print
 _NAME = "print"
@@ -73,7 +74,7 @@ class Printed:
 
 @contextmanager
 def following_prints(guard: StateGuard, recorder: Any) -> Iterator[None]:
-    """The names of ``print`` in the code that ``guard`` is about lead to a function that notes what is printed."""
+    """The names of ``print`` in the code that ``guard`` is about lead to what notes lines; those of ``warn``, too."""
     undo: list[tuple[dict[str, Any], str, Any, Any]] = []
     known: list[Any] = []
     try:
@@ -88,7 +89,8 @@ def following_prints(guard: StateGuard, recorder: Any) -> Iterator[None]:
                 undo.append((holder, check.key, stand_in, check.expected))
                 known.append(check.expected)
         _refuse_unseen(guard, known, recorder)
-        yield
+        with following_warnings(guard):
+            yield
     finally:
         for holder, key, stand_in, expected in undo:
             if holder.get(key) is not stand_in:

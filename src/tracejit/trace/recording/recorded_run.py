@@ -33,7 +33,6 @@ from .outside import seen_outside
 from .printed_lines import following_prints
 from .recorder import Recorder
 from .results import flatten_run
-from .warned import following_warnings
 
 if TYPE_CHECKING:
     from ..entry import Entry
@@ -203,7 +202,6 @@ def _run(
             later.enter_context(patched(standing, recorder.varying, recorder.stores))
         follow_draws(recorder, guard)
         later.enter_context(following_prints(guard, recorder))
-        later.enter_context(following_warnings(guard))
         later.enter_context(recorder.told_identities(guard))
         args, kwargs = given.args, given.kwargs
         if entry.own_numbers:

@@ -103,6 +103,7 @@ class Made:
     crowded: Backoff | None = None
     closed: str | None
     unstable: str | None
+    known_checks: dict[Any, Any]  # what paths turned out to depend on before the latest run
     leaving: Any = None  # where the call leaves the tree, and how, that is recorded next
     refused_ways: dict[Any, Backoff]  # ways to leave it by which runs came that cannot be recorded
     _serve: Callable[..., Any] | None
@@ -240,6 +241,7 @@ class Made:
 
         What changed Python state may do so once, as optimizers make theirs: that is seen at once.
         """
+        self.signature.checks = self.known_checks
         passing, self.unstable = self.unstable is not None, None
         if reason is None:
             return
