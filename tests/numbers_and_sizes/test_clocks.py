@@ -221,3 +221,19 @@ def test_a_clock_that_stands_still_is_read_again() -> None:
     tell([late, took, Number("truediv", float, (8, took))], known)
     assert known[took] == 2.0
     assert [*known.values()][-1] == 4.0
+
+
+def test_what_programs_keep_is_not_asked_for_its_hash() -> None:
+    class Unhashable:
+        def __hash__(self) -> int:
+            raise AssertionError("a recording asks for the hash of an object")
+
+    kept = [memoryview(bytearray(4)), Unhashable()]
+
+    def step(x: tj.Tensor) -> tj.Tensor:
+        began = time.perf_counter()
+        return x * len(kept) + (time.perf_counter() >= began)
+
+    f = tj.compile(step)
+    for _ in range(3):
+        assert f(tj.ones(2)).tolist() == [3.0, 3.0]

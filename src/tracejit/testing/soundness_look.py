@@ -103,7 +103,7 @@ def _tensor(look: Look, path: str, tensor: Any, depth: int) -> None:
     pairs = zip(tensor.shape, tensor.stride(), strict=True)
     strides = tuple(s for n, s in pairs if n > 1) if tensor.numel() else ()
     look.facts[path] = (str(tensor.spec), strides, tensor.requires_grad, *_history(tensor))
-    look.facts[f"{path}._version"] = tensor._version
+    look.facts[f"{path}._version"] = None if tensor.is_inference() else tensor._version
     look.arrays[path] = np.array(array)
     if array.size:
         low, high = np.lib.array_utils.byte_bounds(array)

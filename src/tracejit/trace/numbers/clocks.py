@@ -13,6 +13,7 @@ import time
 import timeit
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
+from types import BuiltinFunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ...modes import MODES
@@ -76,10 +77,9 @@ def clock_like(value: Any) -> Any:
     >>> clock_like(time.perf_counter)() > 0, clock_like(time.sleep)
     (True, None)
     """
-    try:
-        return partial(read_clock, value) if value in _CLOCKS else _MODULES.get(value)
-    except TypeError:  # it has no hash
-        return None
+    if type(value) is BuiltinFunctionType:
+        return partial(read_clock, value) if value in _CLOCKS else None
+    return _MODULES.get(value) if type(value) is ModuleType else None
 
 
 def read_clock(clock: Callable[[], Any]) -> Any:

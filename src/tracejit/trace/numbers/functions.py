@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from types import CodeType, FunctionType
+from types import BuiltinFunctionType, CodeType, FunctionType
 from typing import Any, TypeGuard
 
 from ... import bytecode
@@ -200,10 +200,8 @@ def _is_missing(check: Check, name: str) -> bool:
 def _stand_in(value: Any) -> Any:
     if value is math:
         return MATH
-    try:
-        return MATH_FUNCTIONS.get(value) or clock_like(value) or drawing_like(value)
-    except TypeError:  # it has no hash
-        return None
+    known = MATH_FUNCTIONS.get(value) if type(value) is BuiltinFunctionType else None
+    return known or clock_like(value) or drawing_like(value)
 
 
 def _float(x: Any = 0.0) -> Any:
