@@ -190,12 +190,14 @@ def _calls(code: CodeType) -> tuple[tuple[Call, range], ...]:
     found = []
     for at, step in enumerate(steps):
         if step.name in _METHODS and step.value in _LEVELS:
-            names, message = _names_before(steps, at), _first_in_call(code, steps, at)
+            # Python 3.13 announces calls of functions of modules behind them.
+            first = at + 2 if steps[at + 1].name == "PUSH_NULL" else at + 1
+            names, message = _names_before(steps, at), _first_in_call(code, steps, first)
             if names is not None and message is not None:
                 end, parts = message
                 offsets = range(steps[end].offset, steps[end + 1].offset)
-                if parts == (None,) and steps[at + 1].name == "LOAD_FAST":
-                    parts = _kept(steps, at + 1, end)
+                if parts == (None,) and steps[first].name == "LOAD_FAST":
+                    parts = _kept(steps, first, end)
                 found.append((Call(names[0], names[1], parts), offsets))
     return tuple(found)
 
@@ -231,11 +233,11 @@ def _names_before(steps: Sequence[bytecode.Step], at: int) -> tuple[str, tuple[s
 
 
 def _first_in_call(
-    code: CodeType, steps: Sequence[bytecode.Step], start: int
+    code: CodeType, steps: Sequence[bytecode.Step], first: int
 ) -> tuple[int, tuple[Part, ...]] | None:
-    """Where the method is called that a step puts on the stack, and the parts of the text that it gets first."""
+    """Where a method is called whose arguments begin with a step, and the parts of the text that it gets first."""
     stack: list[tuple[Part, ...]] = []
-    for at in range(start + 1, len(steps)):
+    for at in range(first, len(steps)):
         step = steps[at]
         if step.name == "CALL" and (taken_by(step) or 0) > len(stack):  # the method is among it
             return (at, stack[0]) if stack and not bytecode.keywords_at(code, step) else None
