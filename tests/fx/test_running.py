@@ -274,3 +274,19 @@ def test_asserts_are_written_down():
     graph = Asserting().trace(user_module(CHECKED).Checked())
     targets = [node.target for node in graph.nodes if node.op == "call_function"]
     assert targets.count(fx.proxy.assert_fn) == 2
+
+
+class Doubled(tj.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+
+def test_functions_with_a_backward_of_their_own_are_written_down():
+    traced = fx.symbolic_trace(lambda x: Doubled.apply(x) + 1)
+    assert [node.name for node in traced.graph.nodes] == ["x", "mul", "add", "output"]
+    assert traced(tj.ones(2)).tolist() == [3.0, 3.0]

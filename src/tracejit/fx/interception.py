@@ -152,7 +152,7 @@ def _plainly(call: Any, *args: Any, **kwargs: Any) -> Any:
 
 def _forward(cls: Any, *args: Any, **kwargs: Any) -> Any:
     """What a function with a backward of its own computes: proxies have no gradients."""
-    return cls._run(cls._node(), *cls._with_defaults(args, kwargs))
+    return cls._run(cls._node(), *cls._with_defaults(args, kwargs), grad=False)
 
 
 def _as_module(module: Any, *args: Any, **kwargs: Any) -> Any:
