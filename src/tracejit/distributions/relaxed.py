@@ -34,6 +34,27 @@ class _Tempered(Distribution):
         return made
 
 
+class _Relaxed(TransformedDistribution):
+    """What a tempered distribution is made into, with the parameters of that."""
+
+    base_dist: Any
+
+    @property
+    def temperature(self) -> Any:
+        """How far from zeros and ones the numbers are."""
+        return self.base_dist.temperature
+
+    @property
+    def logits(self) -> Any:
+        """The log-odds, or the logarithms of the probabilities of the categories."""
+        return self.base_dist.logits
+
+    @property
+    def probs(self) -> Any:
+        """The probabilities of ones, or of the categories."""
+        return self.base_dist.probs
+
+
 class LogitRelaxedBernoulli(_Tempered, OfChances):
     """The log-odds of relaxed Bernoulli numbers (Maddison et al., 2017): logistic noise around ``logits``, divided.
 
@@ -65,7 +86,7 @@ class LogitRelaxedBernoulli(_Tempered, OfChances):
         return self.temperature.log() + away - 2 * away.exp().log1p()
 
 
-class RelaxedBernoulli(TransformedDistribution):
+class RelaxedBernoulli(_Relaxed):
     """Numbers between 0 and 1 that become zeros and ones as ``temperature`` falls (Maddison et al., 2017).
 
     >>> import tracejit as tj
@@ -73,28 +94,11 @@ class RelaxedBernoulli(TransformedDistribution):
     tensor(0.)
     """
 
-    base_dist: LogitRelaxedBernoulli
-
     def __init__(
         self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: Any = None
     ) -> None:
         base = LogitRelaxedBernoulli(temperature, probs, logits)
         super().__init__(base, SigmoidTransform(), validate_args)
-
-    @property
-    def temperature(self) -> Any:
-        """How far from zeros and ones the numbers are."""
-        return self.base_dist.temperature
-
-    @property
-    def logits(self) -> Any:
-        """The log-odds."""
-        return self.base_dist.logits
-
-    @property
-    def probs(self) -> Any:
-        """The probabilities of ones."""
-        return self.base_dist.probs
 
 
 class ExpRelaxedCategorical(_Tempered, OverCategories):
@@ -133,7 +137,7 @@ class ExpRelaxedCategorical(_Tempered, OverCategories):
         return score + (size + self.temperature.log() * (count - 1))
 
 
-class RelaxedOneHotCategorical(TransformedDistribution):
+class RelaxedOneHotCategorical(_Relaxed):
     """Shares that become one-hot vectors as ``temperature`` falls (Jang et al., 2017).
 
     >>> import tracejit as tj
@@ -142,25 +146,8 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     tensor(1.)
     """
 
-    base_dist: ExpRelaxedCategorical
-
     def __init__(
         self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: Any = None
     ) -> None:
         base = ExpRelaxedCategorical(temperature, probs, logits, validate_args)
         super().__init__(base, ExpTransform(), validate_args)
-
-    @property
-    def temperature(self) -> Any:
-        """How far from one-hot vectors the shares are."""
-        return self.base_dist.temperature
-
-    @property
-    def logits(self) -> Any:
-        """The logarithms of the probabilities."""
-        return self.base_dist.logits
-
-    @property
-    def probs(self) -> Any:
-        """The probabilities of the categories."""
-        return self.base_dist.probs

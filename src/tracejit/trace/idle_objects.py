@@ -7,11 +7,11 @@ to them. Where one comes back after all, which costs a recording, more of them a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
-from .signature import Static
+from .signature import statics_in
 
 __all__ = ["IdleObjects", "has_objects"]
 
@@ -26,6 +26,7 @@ _LASTING = (type, ModuleType, FunctionType, BuiltinFunctionType)
 class IdleObjects:
     """The signatures of one function that have objects in them, and how long no call came back to each.
 
+    >>> from tracejit.trace.signature import Static
     >>> idle = IdleObjects()
     >>> keys = [(Static(object()),) for _ in range(PATIENCE + 2)]
     >>> [len(idle.learn(key, {})) for key in keys]
@@ -62,15 +63,8 @@ class IdleObjects:
 def has_objects(key: Any) -> bool:
     """Is there an object among what a key is made of, compared by what it is?
 
+    >>> from tracejit.trace.signature import Static
     >>> has_objects((1, (Static(3), (Static(object()),)))), has_objects((Static("a"), Static(len)))
     (True, False)
     """
-    return any(x.identity and not isinstance(x.value, _LASTING) for x in _statics(key))
-
-
-def _statics(key: Any) -> Iterator[Static]:
-    if isinstance(key, Static):
-        yield key
-    elif isinstance(key, tuple):
-        for part in key:
-            yield from _statics(part)
+    return any(x.identity and not isinstance(x.value, _LASTING) for x in statics_in(key))

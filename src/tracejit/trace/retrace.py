@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..tensor import Tensor
 from .numbers.structures import Varying
 from .replay.read_places import Held, arguments_in
-from .signature import Static
+from .signature import statics_in
 from .sizes.shape_uses import groups_in
 
 if TYPE_CHECKING:
@@ -86,17 +86,9 @@ def _tensors(name: str, now: Any, before: Any) -> str:
 
 
 def _structures(now: Any, before: Any) -> str:
-    new, old = list(_statics(now)), list(_statics(before))
+    new, old = list(statics_in(now)), list(statics_in(before))
     if len(new) == len(old):
         changed = [(a, b) for a, b in zip(new, old, strict=True) if a != b]
         if changed:
             return ", ".join(f"an argument was {b!r} and is {a!r}" for a, b in changed)
     return "the arguments are nested or named in another way"
-
-
-def _statics(structure: Any) -> Iterator[Static]:
-    if isinstance(structure, Static):
-        yield structure
-    elif isinstance(structure, tuple):
-        for part in structure:
-            yield from _statics(part)

@@ -10,7 +10,7 @@ import dataclasses
 import inspect
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -53,6 +53,19 @@ class Static:
 
     def __repr__(self) -> str:
         return describe(self.value)
+
+
+def statics_in(key: Any) -> Iterator[Static]:
+    """The leaves of a key, or of the structure in it, that are no tensors.
+
+    >>> [*statics_in((1, (Static(3), (Static("a"),))))]
+    [3, 'a']
+    """
+    if isinstance(key, Static):
+        yield key
+    elif isinstance(key, tuple):
+        for part in key:
+            yield from statics_in(part)
 
 
 class SizeLeaf:

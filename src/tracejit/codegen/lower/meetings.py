@@ -67,8 +67,8 @@ def _are_of_one_value(body: Body, written: Instruction, other: Instruction) -> b
     """
     if any(body.kind(at.operands[1]) != "stepping" for at in (written, other)):
         return False
-    a, b = (_beside(body, at.operands[1]) for at in (written, other))
-    return a[0] == b[0] and not body.reads(written.result)
+    a, b = (_row_of(body, at.operands[1]) for at in (written, other))
+    return a == b and not body.reads(written.result)
 
 
 def _fills_vectors(body: Body, written: Instruction) -> bool:
@@ -79,9 +79,9 @@ def _fills_vectors(body: Body, written: Instruction) -> bool:
     return columns in _VECTORS and lanes < _MUCH * len(stores)
 
 
-def _beside(body: Body, index: str) -> tuple[str, int]:
-    """An index as what is not known when the text is printed, and the number that is added to it."""
+def _row_of(body: Body, index: str) -> str:
+    """An index but for the number that is added to it, as an expression."""
     made = body.definitions.get(index)
     if made is not None and made.opcode == "add" and is_literal(made.operands[1]):
-        return body.spelled(made.operands[0]), int(made.operands[1])
-    return body.spelled(index), 0
+        index = made.operands[0]
+    return body.spelled(index)
