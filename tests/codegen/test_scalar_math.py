@@ -205,6 +205,11 @@ def test_special_values_of_erf_and_sigmoid(type_name: str) -> None:
     edges = np.array([-INF, INF, 0.0, -0.0], x.dtype)
     assert evaluate(f"sigmoid_{type_name}", edges).tolist() == [0.0, 1.0, 0.5, 0.5]
     assert np.isnan(evaluate(f"sigmoid_{type_name}", x.dtype.type(NAN)))
+    smallest = 1 / np.finfo(x.dtype).max  # smaller ones are zero
+    last = np.log(smallest)
+    found = evaluate(f"sigmoid_{type_name}", np.array([last * 0.9999, last * 1.0001], x.dtype))
+    assert found[0] >= smallest
+    assert found[1] == 0.0
 
 
 def _remainder(x: Any, y: Any) -> Any:

@@ -209,7 +209,9 @@ def expm1_f64(x: f64) -> f64:
 
 def sigmoid_f32(x: f32) -> f32:
     """1 / (1 + exp(-x)), also where exp(-x) overflows."""
-    e = exp_bounded_f32(-fabs_f32(x))
+    size = fabs_f32(x)
+    # What is smaller than the reciprocal of the largest number is zero, as in PyTorch: numbers so small take long.
+    e = exp_bounded_f32(select(size > float32(88.72284), float32(-inf), -size))
     d = float32(1.0) + e
     negative = x < float32(0.0)
     y = select(negative, e, float32(1.0)) / d
@@ -220,7 +222,9 @@ def sigmoid_f32(x: f32) -> f32:
 
 def sigmoid_f64(x: f64) -> f64:
     """1 / (1 + exp(-x)), also where exp(-x) overflows."""
-    e = exp_bounded_f64(-fabs_f64(x))
+    size = fabs_f64(x)
+    # What is smaller than the reciprocal of the largest number is zero, as in PyTorch: numbers so small take long.
+    e = exp_bounded_f64(select(size > float64(709.782712893384), float64(-inf), -size))
     d = float64(1.0) + e
     negative = x < float64(0.0)
     y = select(negative, e, float64(1.0)) / d
