@@ -154,8 +154,7 @@ class Writer:
             wide = f"({self.literal(float(start), float64)} + float64({index}) * {self.literal(float(step), float64)})"
             return scalar.rounded(f"{scalar.cast_name(dtype)}({wide})", dtype)
         wide = f"({self.number_literal(start)} + ({index}) * {self.number_literal(step)})"
-        if dtype.short == "i64":
-            return wide
+        # Of i64, too: what comes of an index overflows nowhere, what comes of data may.
         return scalar.rounded(f"{scalar.cast_name(dtype)}({wide})", dtype)
 
     def number_literal(self, value: int) -> str:

@@ -152,7 +152,8 @@ class FunctionLowering(ExpressionLowering):
                     fail(self.node, f"pointer {name!r} is assigned to")
                 self._store_name(name, Value(f"%{name}", type_), self.node)
             else:
-                self.values[name] = Value(f"%{name}", type_, index=type_ is I64)
+                # numbers given to a function of numbers alone are data
+                self.values[name] = Value(f"%{name}", type_, type_ is I64 and bool(pointers))
         return parameters
 
     def _assign(self, node: ast.Assign) -> None:

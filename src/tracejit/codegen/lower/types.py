@@ -2,7 +2,8 @@
 
 A `Value` is an SSA reference (or a literal) of LLVM text together with its kernel-language type. The `index` mark says
 that an i64 came only from loop counters, extents and bare literals: such arithmetic cannot overflow by construction, so
-it may carry `nsw`, which is what lets LLVM's vectoriser see through addresses. Data never carries it.
+it may carry `nsw`, which is what lets LLVM's vectoriser see through addresses. Data never carries it: what is loaded,
+what a function of numbers is given, and what `int64(...)` makes of a counter.
 """
 
 from __future__ import annotations
