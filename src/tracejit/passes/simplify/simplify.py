@@ -36,6 +36,7 @@ from ...ops.movement import slice_scatter
 from ..products import joins
 from ..rewrite import Operand, Rewriter, Rule, Rules
 from .moves import MOVE_RULES, together
+from .powers_of_two import POWER_RULES
 from .scatters import PartByPart
 from .views import VIEW_RULES
 
@@ -292,4 +293,4 @@ _ARITHMETIC: Rules = {
     **dict.fromkeys(("relu", "floor", "ceil", "trunc", "round_half_even", "sign"), (_idempotent,)),
 }
 
-RULES: Rules = together(_ARITHMETIC, VIEW_RULES, joins.RULES, MOVE_RULES)
+RULES: Rules = together(_ARITHMETIC, POWER_RULES, VIEW_RULES, joins.RULES, MOVE_RULES)

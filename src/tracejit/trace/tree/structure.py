@@ -2,8 +2,8 @@
 
 Two recordings of equal structure differ in nothing but numbers: the extents of inputs (those above one: zero and one
 are structure, because broadcasting treats them differently), strides that follow from no extent, sizes among the
-attributes of ops, and whole numbers used in arithmetic (the count in a mean). The shapes of computed values follow from
-these by the ops' own type rules.
+attributes of ops, and whole numbers used in arithmetic (the count in a mean; not powers of two that divide whole
+numbers). The shapes of computed values follow from these by the ops' own type rules.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 from ...dtypes import get_default_dtype
 from ...extents import Extent, Extents
 from ...ir.builder import attribute_key
+from ...ir.divisors import is_power_divisor
 from ...ir.graph import Graph, Value
 from ...ir.loops import body_of, is_loop, loop_value
 from ...symbols import SMALLEST
@@ -139,6 +140,8 @@ def _statement_key(value: Value, numbers: dict[Value, int], sizes: Sizes) -> Any
     for x in value.operands:
         if isinstance(x, Value):
             parts.append(numbers[x])
+        elif is_power_divisor(value, x):
+            parts.append(("power", x))
         else:
             parts.append(_sizes_key(x, sizes))
     for name, x in value.attributes.items():
@@ -308,12 +311,7 @@ class Symbols:
         if is_loop(value):
             return self.loop(value)
         numbers: list[int] = []
-        operands = tuple(
-            [
-                self.mapping[x] if isinstance(x, Value) else self.replaced(x, numbers)
-                for x in value.operands
-            ]
-        )
+        operands = tuple([self.operand(value, x, numbers) for x in value.operands])
         attributes = {
             name: self.replaced(x, numbers) if name in SIZES or has_extents(x) else x
             for name, x in value.attributes.items()
@@ -323,6 +321,12 @@ class Symbols:
         self.mapping[value] = new
         self.made[value] = tuple(numbers)
         return new
+
+    def operand(self, value: Value, x: Any, numbers: list[int]) -> Any:
+        """An operand of a computed value."""
+        if isinstance(x, Value):
+            return self.mapping[x]
+        return x if is_power_divisor(value, x) else self.replaced(x, numbers)
 
     def late(self, value: Value) -> Value:
         """A value whose shape the run tells: given, like an input."""
