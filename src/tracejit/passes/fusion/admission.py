@@ -176,7 +176,8 @@ class Admission(Merger):
                     group, value, kept_dims, result, [operand]
                 )
             return self.admit_across(group, value, kept_dims, axes, operand)
-        if level == ROW and axes == frozenset(group.kept) and axes and not group.is_column:
+        ends = level == ROW and axes == frozenset(group.kept) and not group.is_column
+        if ends and axes and not group.lies_across:
             return self.may_end(group, FINAL) and self.accept(
                 group, value, kept_dims, FINAL, [operand]
             )

@@ -103,6 +103,17 @@ class Group:
         """True when the last axis is kept while others are reduced: accumulators are vectors along it."""
         return bool(self.reduced) and len(self.domain) - 1 not in (self.reduced or ())
 
+    @property
+    def lies_across(self) -> bool:
+        """True for rows that are columns of what is read, as far as its views tell.
+
+        Their kernel reduces columns, in the order of memory (`codegen.memory_order`), and ends with them.
+        """
+        everything = set(range(len(self.domain)))
+        walked = [item for item in self.externals.items() if everything <= set(item[1])]
+        along = [_along_memory(x, dims) for x, dims in walked]
+        return not self.is_column and 2 * sum(a in self.kept for a in along) > len(along)
+
 
 @dataclass(eq=False)
 class Call:
@@ -197,6 +208,15 @@ def lookup_dims(value: Value) -> tuple[Dims | None, Dims]:
     return table, tuple(range(dim, dim + index))
 
 
+def _along_memory(value: Value, dims: Dims) -> int | None:
+    """The axis, of those ``dims`` that a value is read along, on which neighbours in memory follow each other."""
+    places = list(range(len(dims)))
+    while value.op is not None and value.op.name == "permute":
+        places = [value.attributes["dims"][place] for place in places]
+        value = value.value_operands[0]
+    return dims[places.index(len(dims) - 1)]
+
+
 def root(value: Value) -> Value:
     """The value a chain of views shows."""
     while value.op is not None and is_view(value):
@@ -244,6 +264,8 @@ def as_rows(rows: Group, full: Group) -> Group | None:
     ):
         return None
     if rows.reduced and rows.reduced != frozenset(range(len(rows.domain))):
+        return None
+    if rows.reduced and full.lies_across:
         return None
 
     def renamed(dims: Dims) -> Dims:
