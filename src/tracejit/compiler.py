@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import wraps
+from importlib import import_module
 from typing import Any
 
 from . import config
@@ -11,6 +12,7 @@ from .scripting import unchanged
 __all__ = [
     "allow_in_graph",
     "assume_constant_result",
+    "compile",
     "cudagraph_mark_step_begin",
     "disable",
     "is_compiling",
@@ -89,6 +91,16 @@ def cudagraph_mark_step_begin() -> None:
 
     >>> cudagraph_mark_step_begin()
     """
+
+
+def compile(*args: Any, **kwargs: Any) -> Any:
+    """:func:`tracejit.compile` by its older name.
+
+    >>> import tracejit as tj
+    >>> compile(tj.sin)(tj.zeros(1))
+    tensor([0.])
+    """
+    return import_module("tracejit").compile(*args, **kwargs)
 
 
 def nested_compile_region(fn: Any = None, **_: Any) -> Any:

@@ -143,3 +143,41 @@ def test_multithreading_may_be_set_and_changes_nothing():
         x = tj.ones(2, requires_grad=True)
         (x * 3).sum().backward()
     assert x.grad.tolist() == [3.0, 3.0]
+
+
+def test_the_compiler_is_asked_for_by_its_module():
+    f = tj.compiler.compile(lambda x: x * 3, strict=True)
+    assert [f(tj.ones(1)).item() for _ in range(3)] == [3.0] * 3
+    assert isinstance(f, tj.CompiledFunction)
+
+
+MEMORY = ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved")
+ASKED = (*MEMORY, "memory_stats", "get_memory_info", "reset_peak_memory_stats", "empty_cache")
+
+
+@pytest.mark.parametrize("name", [*ASKED, "current_stream"])
+def test_without_an_accelerator_its_memory_is_an_error(monkeypatch, name):
+    monkeypatch.setattr(tj.cuda, "is_available", lambda: False)
+    with pytest.raises(RuntimeError, match="when none is available"):
+        getattr(tj.accelerator, name)()
+    with pytest.raises(RuntimeError, match="when none is available"):
+        tj.accelerator.device_index(0)
+    with tj.accelerator.device_index(None):
+        assert not tj.accelerator.is_available()
+
+
+def test_an_accelerator_is_asked_as_gpus_are(monkeypatch):
+    asked = []
+    monkeypatch.setattr(tj.cuda, "is_available", lambda: True)
+    for number, name in enumerate(MEMORY):
+        monkeypatch.setattr(tj.cuda, name, lambda device, n=number: asked.append(device) or n)
+    monkeypatch.setattr(tj.cuda, "mem_get_info", lambda device: (1, 2))
+    monkeypatch.setattr(tj.cuda, "memory_stats", lambda device: {"in use": device})
+    monkeypatch.setattr(tj.cuda, "reset_peak_memory_stats", asked.append)
+    monkeypatch.setattr(tj.cuda, "empty_cache", lambda: asked.append("empty"))
+    assert [getattr(tj.accelerator, name)(3) for name in MEMORY] == [0, 1, 2, 3]
+    assert tj.accelerator.get_memory_info() == (1, 2)
+    assert tj.accelerator.memory_stats(1) == {"in use": 1}
+    tj.accelerator.reset_peak_memory_stats(5)
+    tj.accelerator.empty_cache()
+    assert asked == [3, 3, 3, 3, 5, "empty"]
