@@ -181,3 +181,12 @@ def test_an_accelerator_is_asked_as_gpus_are(monkeypatch):
     tj.accelerator.reset_peak_memory_stats(5)
     tj.accelerator.empty_cache()
     assert asked == [3, 3, 3, 3, 5, "empty"]
+
+
+def test_every_layer_is_in_the_modules_too():
+    layers = [getattr(nn, name) for name in nn.__all__]
+    layers = [x for x in layers if isinstance(x, type) and issubclass(x, nn.Module)]
+    assert len(layers) > 100
+    missing = [x for x in layers if not hasattr(nn.modules, x.__name__)]
+    assert missing == [nn.DataParallel]  # of nn.parallel
+    assert nn.modules.loss.LinearCrossEntropyLoss is nn.LinearCrossEntropyLoss
