@@ -37,7 +37,7 @@ LAYERS: dict[str, int] = {
     **dict.fromkeys(
         ("backends", "made_modules", "memory_formats", "named_dtypes", "number_limits"), 0
     ),
-    **dict.fromkeys(("absent", "accelerator", "compiler", "multiprocessing", "onnx"), 0),
+    **dict.fromkeys(("absent", "accelerator", "compiler", "cpu", "multiprocessing", "onnx"), 0),
     **dict.fromkeys(("answering", "nested", "scripting", "torch_version", "version"), 0),
     **dict.fromkeys(("lengths", "plain_number", "symbols"), 0),
     "cuda": 0,

@@ -12,7 +12,6 @@ __all__ = [
     "SymBool",
     "SymFloat",
     "SymInt",
-    "cpu",
     "mps",
     "sym_float",
     "sym_int",
@@ -148,25 +147,5 @@ class Absent:
         raise DeviceError(f"{self._name}.{name}: there is no {self._name} device")
 
 
-class Host:
-    """The host as a device: there is one, and what it is asked to do is done when the call returns."""
-
-    def is_available(self) -> bool:
-        """True: programs run on it."""
-        return True
-
-    def device_count(self) -> int:
-        """One of it."""
-        return 1
-
-    def current_device(self) -> str:
-        """Its name."""
-        return "cpu"
-
-    def synchronize(self, device: Any = None) -> None:
-        """Nothing to wait for."""
-
-
-cpu = Host()
 mps = Absent("mps")
 xpu = Absent("xpu")

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from functools import wraps
+from importlib import import_module
 from typing import Any
 
+from . import config
 from .scripting import unchanged
 
 __all__ = [
     "allow_in_graph",
     "assume_constant_result",
+    "compile",
     "cudagraph_mark_step_begin",
     "disable",
     "is_compiling",
     "is_dynamo_compiling",
     "is_exporting",
+    "nested_compile_region",
     "reset",
+    "set_stance",
+    "substitute_in_graph",
 ]
 
 
@@ -84,3 +91,74 @@ def cudagraph_mark_step_begin() -> None:
 
     >>> cudagraph_mark_step_begin()
     """
+
+
+def compile(*args: Any, **kwargs: Any) -> Any:
+    """:func:`tracejit.compile` by its older name.
+
+    >>> import tracejit as tj
+    >>> compile(tj.sin)(tj.zeros(1))
+    tensor([0.])
+    """
+    return import_module("tracejit").compile(*args, **kwargs)
+
+
+def nested_compile_region(fn: Any = None, **_: Any) -> Any:
+    """The function itself: rounds and layers that repeat are found when a function is compiled.
+
+    >>> nested_compile_region(len) is nested_compile_region()(len) is len
+    True
+    """
+    return unchanged(fn)
+
+
+def substitute_in_graph(original_fn: Any, **_: Any) -> Any:
+    """The function that it decorates itself: ``original_fn`` is recorded as it runs.
+
+    >>> substitute_in_graph(len)(max) is max
+    True
+    """
+    return unchanged
+
+
+class set_stance:  # noqa: N801  (PyTorch's spelling)
+    """Say how compiled functions run: from now on, inside of a ``with`` block, or of the function that it decorates.
+
+    With "force_eager" they run as they are written. The others ask for what is done anyway: "default",
+    "eager_then_compile" and "aot_eager_then_compile", "eager_on_recompile", "fail_on_recompile". Raises
+    ``RuntimeError`` for another one.
+
+    >>> with set_stance("force_eager"):
+    ...     config.disabled
+    True
+    """
+
+    def __init__(self, stance: str = "default", **_: Any) -> None:
+        if stance not in _STANCES:
+            raise RuntimeError(f"invalid torch.compile stance '{stance}'")
+        self.before, self.wanted = config.disabled, stance == "force_eager"
+        config.disabled = self.wanted
+
+    def __enter__(self) -> None:
+        config.disabled = self.wanted
+
+    def __exit__(self, *_: object) -> None:
+        config.disabled = self.before
+
+    def __call__(self, function: Any) -> Any:
+        """Decorate a function; nothing is said outside of it."""
+        config.disabled = self.before
+
+        @wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self.before = config.disabled
+            with self:
+                return function(*args, **kwargs)
+
+        return call
+
+
+_STANCES = (
+    *("default", "force_eager", "eager_then_compile", "aot_eager_then_compile"),
+    *("eager_on_recompile", "fail_on_recompile"),
+)

@@ -54,7 +54,8 @@ _FUNCTIONAL = (
         "cartesian_prod",
     ),
     *("cdist", "chain_matmul", "einsum", "istft", "meshgrid", "norm", "split", "stft", "tensordot"),
-    *("unique", "unique_consecutive"),
+    *("unique", "unique_consecutive", "broadcast_shapes", "pca_lowrank", "svd_lowrank"),
+    *("lu", "unravel_index"),
 )
 _MARKS = ("Final", "export", "ignore", "unused")
 

@@ -111,6 +111,17 @@ class Generator:
         self._seed, self.count, self._key = values[0] & _BITS, values[1], None
         return self
 
+    def clone_state(self) -> Generator:
+        """Another generator in the state of this one.
+
+        >>> g = Generator().manual_seed(3)
+        >>> g.clone_state().initial_seed()
+        3
+        """
+        made = Generator(self.device)
+        made.set_state(self.get_state())
+        return made
+
     def __repr__(self) -> str:
         return f"Generator(seed={self._seed}, draws={self.count})"
 

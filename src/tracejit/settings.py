@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import cuda, dtypes
-from .absent import cpu
+from . import cpu, cuda, dtypes
 from .device import device, device_at, index_of, set_default
 from .errors import ArgumentError
 from .modes import MODES

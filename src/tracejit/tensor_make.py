@@ -23,6 +23,7 @@ from .tensor import Tensor
 from .types import Scalar
 from .varying import is_varying
 
+_PLAIN = frozenset((bool, int, float))
 _SMALL = 64  # elements a tensor written out in compiled code may have
 
 
@@ -311,7 +312,9 @@ def _infer(data: Any) -> DType | None:
     if isinstance(data, (str, bytes)):
         raise ArgumentError(f"new(): invalid data type '{type(data).__name__}'")
     if _is_sequence(data):
-        found = {d for d in map(_infer, data) if d is not None}
+        kinds = dict(zip(map(type, data), data, strict=True))
+        deciding = kinds.values() if kinds.keys() <= _PLAIN else data  # those of a type are alike
+        found = {d for d in map(_infer, deciding) if d is not None}
         return reduce(dtypes.promote_types, found) if found else None
     if hasattr(data, "__index__"):
         return dtypes.int64
@@ -338,11 +341,8 @@ def _filled(flat: list[Any], shape: tuple[int, ...], dtype: DType) -> Any:
         return np.array(flat, dtype.np).reshape(shape)
     values = [v != 0 for v in flat] if dtype is dtypes.bool_ else flat
     with np.errstate(over="ignore"):
-        return (
-            np.array(values, np.float64 if dtype.is_floating_point else bool)
-            .astype(dtype.np)
-            .reshape(shape)
-        )
+        array = np.array(values, np.float64 if dtype.is_floating_point else bool)
+        return array.astype(dtype.np).reshape(shape)
 
 
 def _integers(values: list[Any], dtype: DType) -> Any:
@@ -371,6 +371,9 @@ def _collect(data: Any, shape: tuple[int, ...], level: int, flat: list[Any]) -> 
         raise ArgumentError(f"expected a sequence at dim {level}, got {type(data).__name__}")
     if len(data) != shape[level]:
         _refuse_ragged(shape[level], level, len(data))
+    if level + 1 == len(shape) and _PLAIN.issuperset(map(type, data)):
+        flat.extend(data)
+        return
     for entry in data:
         _collect(entry, shape, level + 1, flat)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .dtypes import int64
 from .errors import AutogradError, ShapeError
 from .memory_formats import strided
 from .mirrored import Mirrored, memory_of_tensor
@@ -304,7 +306,10 @@ class OlderMethods(TensorCore):
                 f"setStorage: sizes {list(size)}, strides {list(stride)} and storage offset {offset} "
                 f"are out of bounds for storage of {owner.numel()} elements"
             )
-        return as_strided(laid, size=size, stride=stride, start=start)
+        shown = as_strided(laid, size=size, stride=stride, start=start)
+        if owner is not self and self._requires_grad and MODES.grad:
+            return _as_elements_of(self, shown)
+        return shown
 
 
 def _back(op: Op, attributes: dict[str, Any]) -> ViewStep | None:
@@ -345,16 +350,37 @@ def _laid(base: Any) -> Any:
 
 
 def _lying_in(x: Any) -> Any:
-    """The memory that ``x``, a view of nothing, may be left in as a part of; ``x`` itself where it has history."""
+    """The memory that ``x``, a view of nothing, may be left in as a part of."""
     memory = memory_of_tensor(x)
     storage = Storage(memory)
-    if storage.nbytes() == memory.nbytes or x.requires_grad or type(x._block) is Mirrored:
+    if storage.nbytes() == memory.nbytes or type(x._block) is Mirrored:
         return x
     if MODES.recorder is not None:
         MODES.recorder.unsupported("as_strided() beyond a detached view inside a compiled function")
     whole = x._wrap(storage.elements(x.dtype.np))
     whole._writes, whole._inference = x._writes, x._inference
     return whole
+
+
+def _as_elements_of(x: Any, shown: Any) -> Any:
+    """``shown``, a view of memory that ``x`` lies in, with the history that its elements have in ``x``."""
+    there, here = _places(x), _places(shown)
+    if MODES.recorder is not None:
+        if shown._requires_grad and np.isin(here, there).all():
+            return shown  # what reaches the memory reaches the same elements
+        MODES.recorder.unsupported("as_strided() of a part of memory, with gradients of the part")
+    times = np.bincount(there, minlength=1 + int(max(here, default=0)))
+    parts = x.reshape(-1) / x.new_tensor(times[there])
+    spots, wanted = (x.new_tensor(places, dtype=int64) for places in (there, here))
+    values = x.new_zeros(times.size).index_add(0, spots, parts)
+    shown._take_history(values[wanted].reshape(shown.shape))
+    return shown
+
+
+def _places(x: Any) -> Any:
+    """Where in its storage the elements of a tensor lie, in their order."""
+    steps = [np.arange(n) * s for n, s in zip(x.shape, x.stride(), strict=True)]
+    return np.ravel(reduce(np.add, np.ix_(*steps), x.storage_offset()))
 
 
 def _whole_of(view: Any) -> Any:

@@ -14,4 +14,7 @@ __version__ = TorchVersion(f"2.13.0+tracejit.{tracejit}")
 
 cuda: str | None = None
 hip: str | None = None
+rocm: str | None = None
+xpu: str | None = None
+git_version = "Unknown"
 debug = False

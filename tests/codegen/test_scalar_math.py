@@ -118,6 +118,8 @@ def operands(name: str, type_name: str) -> list[np.ndarray[Any, Any]]:
             y = (rng.uniform(-1.05 * edge, edge, x.size) / np.log(x.astype(LONG))).astype(dtype)
         keep = np.isfinite(y) & (x > 0)
         return [x[keep], y[keep]]
+    if name == "sigmoid":
+        return [x[x > -np.log(np.finfo(dtype).max)]]  # below it is zero
     if name in ("atan2", "hypot"):
         return [x, rng.permutation(x)]
     if name == "logaddexp":
@@ -210,6 +212,16 @@ def test_special_values_of_erf_and_sigmoid(type_name: str) -> None:
     found = evaluate(f"sigmoid_{type_name}", np.array([last * 0.9999, last * 1.0001], x.dtype))
     assert found[0] >= smallest
     assert found[1] == 0.0
+
+
+@pytest.mark.parametrize("type_name", FLOATS)
+def test_sigmoid_vanishes_where_the_exponential_overflows(type_name: str) -> None:
+    last = np.array(-88.72283 if type_name == "f32" else -709.782712893384, DTYPES[type_name])
+    x = np.array([last, np.nextafter(last, -np.inf), 1.1 * last, -1e30], last.dtype)
+    with np.errstate(over="ignore"):
+        assert np.isfinite(np.exp(-x)).tolist() == [True, False, False, False]
+        expected = 1 / (1 + np.exp(-x))
+    assert agree(evaluate(f"sigmoid_{type_name}", x), expected, 4)
 
 
 def _remainder(x: Any, y: Any) -> Any:

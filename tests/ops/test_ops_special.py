@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 
 import numpy as np
@@ -118,3 +119,27 @@ def test_counts_of_poisson_variables_are_those_of_the_library() -> None:
         tj.tensor(0.7, dtype=tj.float64), tj.tensor([0.1, 80.0], dtype=tj.float64)
     )
     np.testing.assert_array_equal(one.numpy(), np.ceil(scipy.special.pdtrik(0.7, [0.1, 80.0])))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("dtype", [tj.float32, tj.float64])
+def test_slopes_of_the_logarithm_of_a_probability_near_one(dtype, compiled):
+    def slopes(x):
+        (first,) = tj.autograd.grad(tj.special.log_ndtr(x).sum(), x, create_graph=True)
+        return first, tj.autograd.grad(first.sum(), x)[0]
+
+    run = tj.compile(slopes) if compiled else slopes
+    far = [4.9, 5.1, 9.0, 13.0, 40.0, 1e20]
+    x = tj.tensor([*far, -3.0, -30.0], dtype=dtype).requires_grad_()
+    for _ in range(3 if compiled else 1):
+        first, second = run(x)
+    wide = x.detach().double()
+    density = tj.exp(wide * wide / -2) / math.sqrt(2 * math.pi)
+    expected = (density / tj.special.ndtr(wide))[: len(far)]
+    bound = 1e-3 if dtype is tj.float32 else 1e-9
+    least = 1e-30 if dtype is tj.float32 else 1e-300
+    assert tj.allclose(first.double()[: len(far)], expected, rtol=bound, atol=least)
+    slope = -expected * (wide[: len(far)] + expected)
+    assert tj.allclose(second.double()[: len(far)], slope, rtol=bound, atol=least)
+    assert first[len(far) :].tolist() == pytest.approx([3.2830986549304755, 30.033259667433677])
+    assert second.isfinite().all()

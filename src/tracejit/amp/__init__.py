@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import on_cpu as on_cpu
 from . import on_cuda as on_cuda
 from .autocasting import autocast, custom_bwd, custom_fwd, is_autocast_available
 from .scaling import GradScaler

@@ -130,6 +130,24 @@ class enable_grad(_Bare):  # noqa: N801
         MODES.grad = not MODES.inference  # inference mode records nothing, whatever is inside it
 
 
+class set_multithreading_enabled(_Mode):  # noqa: N801
+    """Accepted and without effect: a backward pass runs in the thread that asks for it.
+
+    >>> with set_multithreading_enabled(False):
+    ...     is_grad_enabled()
+    True
+    """
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = mode
+
+    def _again(self) -> _Mode:
+        return self
+
+    def _switch(self) -> None:
+        pass
+
+
 class set_grad_enabled(_Mode):  # noqa: N801
     """Turn recording on or off: at once when called, or for a ``with`` block or a decorated function.
 

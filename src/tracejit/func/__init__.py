@@ -5,6 +5,7 @@ from __future__ import annotations
 from .batching import vmap
 from .derivatives import grad, grad_and_value, jvp, linearize, value_and_grad, vjp
 from .functional import (
+    debug_unwrap,
     functional_call,
     functionalize,
     replace_all_batch_norm_modules_,
@@ -13,6 +14,7 @@ from .functional import (
 from .jacobians import hessian, jacfwd, jacrev
 
 __all__ = [
+    "debug_unwrap",
     "functional_call",
     "functionalize",
     "grad",

@@ -188,6 +188,23 @@ def _stacked(states: list[dict[str, Any]]) -> dict[str, Tensor]:
     return found
 
 
+def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
+    """The tensor of all samples, where one stands for a sample of a batch; any other tensor itself.
+
+    With ``recurse`` through all calls of ``vmap`` around.
+
+    >>> import tracejit as tj
+    >>> shapes = []
+    >>> _ = tj.vmap(lambda x: shapes.append(debug_unwrap(x).shape) or x)(tj.ones(2, 3))
+    >>> shapes
+    [tracejit.Size([2, 3])]
+    """
+    samples = getattr(tensor._block, "samples", None)
+    if samples is None:
+        return tensor
+    return debug_unwrap(samples) if recurse else samples
+
+
 def tensors_of(output: Any) -> tuple[list[Any], Any]:
     """The tensors that a function returned, and how they are nested; ``RuntimeError`` where there are none.
 

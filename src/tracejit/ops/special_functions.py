@@ -16,7 +16,7 @@ import numpy as np
 
 from ..number_limits import finfo
 from . import promotion as p
-from .comparison import eq
+from .comparison import eq, gt
 from .elementwise import POSITIVE, sign, where, zeros_like
 from .incomplete_gamma import upper_gamma
 from .namespace import special, wide, xp
@@ -164,10 +164,18 @@ def ndtri(x: Array) -> Array:
     return _by_scipy("ndtri", x)
 
 
+def _log_ndtr_grad(g: Any, x: Any, out: Any) -> Any:
+    """The density over the probability. Below both vanish; far above `erfcx`, or its slope, overflows."""
+    large = gt(x, 5.0)
+    low, high = where(large, 5.0, x), where(large, x, 5.0)
+    above = exp(high * high * -0.5 - where(large, out, 0.0)) * (0.5 / math.pi) ** 0.5
+    return g * where(large, above, math.sqrt(2 / math.pi) / erfcx(low * -math.sqrt(0.5)))
+
+
 @elementwise(
     None,
     promotion=p.to_float,
-    grad=lambda g, x: g * (math.sqrt(2 / math.pi) / erfcx(x * -math.sqrt(0.5))),
+    grad=_log_ndtr_grad,
     domain=WIDE,
 )
 def log_ndtr(x: Array) -> Array:

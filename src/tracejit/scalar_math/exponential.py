@@ -86,10 +86,10 @@ def exp2_reduced_f32(r: f32) -> f32:
     return fma_f32(r, q, float32(1.0))
 
 
-def exp_bounded_f32(x: f32) -> f32:
-    """The exponential of x for x <= 89; nan stays nan."""
-    gone = x < float32(
-        -103.98
+def exp_above_f32(x: f32, least: f32) -> f32:
+    """The exponential of x for x <= 89, zero for x below `least` >= -103.98; nan stays nan."""
+    gone = (
+        x < least
     )  # what is computed of these is any number, but for the power: nothing is scaled down
     shifted = fma_f32(x, float32(1.442695), float32(12582912.0))
     n = whole_f32(shifted)
@@ -98,14 +98,24 @@ def exp_bounded_f32(x: f32) -> f32:
     return select(gone, float32(0.0), ldexp_f32(exp_reduced_f32(r), power))
 
 
-def exp_bounded_f64(x: f64) -> f64:
-    """The exponential of x for x <= 710; nan stays nan."""
-    gone = x < float64(-745.14)
+def exp_above_f64(x: f64, least: f64) -> f64:
+    """The exponential of x for x <= 710, zero for x below `least` >= -745.14; nan stays nan."""
+    gone = x < least
     x = select(gone, float64(0.0), x)
     n = round_f64(x * float64(1.4426950408889634))
     r = fma_f64(n, float64(-0.6931471805599453), x)
     r = fma_f64(n, float64(-2.3190468138462996e-17), r)
     return select(gone, float64(0.0), ldexp_f64(exp_reduced_f64(r), int32(n)))
+
+
+def exp_bounded_f32(x: f32) -> f32:
+    """The exponential of x for x <= 89; nan stays nan."""
+    return exp_above_f32(x, float32(-103.98))
+
+
+def exp_bounded_f64(x: f64) -> f64:
+    """The exponential of x for x <= 710; nan stays nan."""
+    return exp_above_f64(x, float64(-745.14))
 
 
 def exp_f32(x: f32) -> f32:
@@ -208,10 +218,8 @@ def expm1_f64(x: f64) -> f64:
 
 
 def sigmoid_f32(x: f32) -> f32:
-    """1 / (1 + exp(-x)), also where exp(-x) overflows."""
-    size = fabs_f32(x)
-    # What is smaller than the reciprocal of the largest number is zero, as in PyTorch: numbers so small take long.
-    e = exp_bounded_f32(select(size > float32(88.72284), float32(-inf), -size))
+    """1 / (1 + exp(-x)): zero where exp(-x) overflows."""
+    e = exp_above_f32(-fabs_f32(x), float32(-88.72283))
     d = float32(1.0) + e
     negative = x < float32(0.0)
     y = select(negative, e, float32(1.0)) / d
@@ -221,10 +229,8 @@ def sigmoid_f32(x: f32) -> f32:
 
 
 def sigmoid_f64(x: f64) -> f64:
-    """1 / (1 + exp(-x)), also where exp(-x) overflows."""
-    size = fabs_f64(x)
-    # What is smaller than the reciprocal of the largest number is zero, as in PyTorch: numbers so small take long.
-    e = exp_bounded_f64(select(size > float64(709.782712893384), float64(-inf), -size))
+    """1 / (1 + exp(-x)): zero where exp(-x) overflows."""
+    e = exp_above_f64(-fabs_f64(x), float64(-709.782712893384))
     d = float64(1.0) + e
     negative = x < float64(0.0)
     y = select(negative, e, float64(1.0)) / d

@@ -34,3 +34,21 @@ def _reverse_repeat_tuple(t: tuple[int, ...], n: int) -> tuple[int, ...]:
     (2, 2, 1, 1)
     """
     return tuple(x for x in reversed(t) for _ in range(n))
+
+
+def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
+    """Strip a prefix from the names of a state, in place: that of a wrapper, say, around the module it was saved from.
+
+    >>> state = {"module.weight": 1, "bias": 2}
+    >>> consume_prefix_in_state_dict_if_present(state, "module.")
+    >>> state
+    {'bias': 2, 'weight': 1}
+    """
+    for name in [name for name in state_dict if name.startswith(prefix)]:
+        state_dict[name.removeprefix(prefix)] = state_dict.pop(name)
+    told = getattr(state_dict, "_metadata", None)
+    if told is None:
+        return
+    for name in list(told):  # "" is that of the wrapper, "module" that of what it wraps
+        if name and (name == prefix.rstrip(".") or name.startswith(prefix)):
+            told[name[len(prefix) :]] = told.pop(name)

@@ -153,6 +153,12 @@ class Subset(Dataset[T]):
             return self.dataset[[self.indices[i] for i in index]]
         return self.dataset[self.indices[index]]
 
+    def __getitems__(self, indices: list[int]) -> list[Any]:
+        """The samples of a batch, together where the dataset gives several at once."""
+        places = [self.indices[i] for i in indices]
+        many = getattr(self.dataset, "__getitems__", None)
+        return [self.dataset[i] for i in places] if many is None else many(places)
+
     def __len__(self) -> int:
         return len(self.indices)
 
