@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from ...extents import hint
 from ...ir.graph import Value
 from ...passes.fusion.groups import Group
 from ...sizes import largest
@@ -21,6 +22,9 @@ from .running import open_points
 from .short_rows import LONGEST_END, is_long_text, short_ends
 
 __all__ = ["points_together", "write_kernel"]
+
+#: Bytes of a line of memory, and how many elements in a row are moved in the time of one that has a line for itself.
+_LINE_BYTES, _LINE = 64, 8
 
 
 def write_kernel(
@@ -150,12 +154,14 @@ def _open_places(writer: Writer, ends: list[dict[int, str]]) -> int:
 
 def _open_points(writer: Writer, axes: tuple[int, ...], outer: int) -> tuple[int, int, int, Scope]:
     """Open the loops over all points, in so many others; returns indent, parallel extent, grain, what has been read."""
+    elements = elements_per_chunk(writer.group.values)
+    if axes and _goes_line_by_line(writer, axes[-1]):
+        elements //= _LINE
     if len(axes) <= 1:
         writer.text.add(1 + outer, "for i0 in range(lo, hi):")
         if axes:
             writer.variables[0] = "i0"
-        return 2 + outer, writer.extents_product(axes), elements_per_chunk(writer.group.values), {}
-    elements = elements_per_chunk(writer.group.values)
+        return 2 + outer, writer.extents_product(axes), elements, {}
     crossed = crossed_reads(writer, axes)
     if crossed:
         indent, scope = open_squares(writer, axes, crossed)
@@ -163,3 +169,12 @@ def _open_points(writer: Writer, axes: tuple[int, ...], outer: int) -> tuple[int
     indent = open_points(writer, axes, "lo", "hi", 1)
     inner = largest(writer.nest.axes[axes[-1]].extent, 1)
     return indent, writer.extents_product(axes[:-1]), largest(1, elements // inner), {}
+
+
+def _goes_line_by_line(writer: Writer, axis: int) -> bool:
+    """Is what follows along an axis on another line of memory each time, in all that is written?"""
+    writes = writer.nest.writes.items()
+    return all(
+        abs(hint(access.strides[axis])) * value.spec.dtype.itemsize >= _LINE_BYTES
+        for value, access in writes
+    )
