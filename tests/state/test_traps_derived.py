@@ -119,6 +119,11 @@ CASES: dict[str, tuple[Callable[[], Any], Callable[[Any], Any], Callable[[Any], 
         lambda c: kept(c, [boxed(x) for x in c]),
         lambda c: max(x.value for x in c),
     ),
+    "an object in a slice": (
+        lambda: slice(Box(2.0), None),
+        lambda c: kept(c, boxed(c.start)),
+        lambda c: c.start.value,
+    ),
     "hidden items": (lambda: Hidden((2.0,)), lambda _: Hidden((3.0,)), lambda c: c[0]),
     "a hidden object": (
         lambda: Hidden((Box(2.0),)),

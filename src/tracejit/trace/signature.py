@@ -264,7 +264,8 @@ def statics_of(structure: Any) -> list[Any]:
         return []
     if isinstance(structure, Static):
         holding = (
-            isinstance(structure.value, (tuple, frozenset)) and type(structure.value) is not Size
+            isinstance(structure.value, (tuple, frozenset, slice))
+            and type(structure.value) is not Size
         )
         return [structure.value] if structure.identity or holding else []
     kind, children = structure

@@ -51,6 +51,8 @@ class ContainerWalk:
             self._buffer(value, name)
         elif isinstance(value, dict):
             self._dict(value, name, depth)
+        elif isinstance(value, slice):
+            self._items((value.start, value.stop, value.step), name, depth)
         elif isinstance(value, (tuple, frozenset)):
             self._items((*items_of(value),), name, depth)
         elif isinstance(value, (list, deque)):
