@@ -20,6 +20,7 @@ from .ops.keys import making_device
 from .ops.memory_views import conj_view, neg_view
 from .ops.source import literal
 from .ops.table import Op, Source, set_dispatcher
+from .ops.tensors_only import as_tensor_hint
 from .tensor import Tensor
 from .varying import is_varying, plain
 
@@ -314,7 +315,8 @@ def _as_number(op: Op, position: int, value: Any) -> bool | int | float:
     name = names[position] if not op.variadic and position < 2 else f"#{position}"
     raise ArgumentError(
         f"{op.name}(): argument '{name}' (position {position + 1}) must be Tensor, "
-        f"not {type(value).__name__}"
+        f"not {type(value).__name__}",
+        as_tensor_hint(value),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -65,3 +67,21 @@ def test_what_cannot_be_converted_is_no_matter_of_gradients(asked):
         asked()
     assert isinstance(raised.value, ConversionError)
     assert not isinstance(raised.value, AutogradError)
+
+
+@pytest.mark.parametrize(
+    ("call", "advice"),
+    [
+        (lambda: tj.nn.Linear(3, 4)(X.double()), "Convert one of them, with .to(tj.float32)"),
+        (lambda: tj.nn.Linear(3, 4)(ARRAY), "Make a tensor of it: tj.tensor(...)."),
+        (lambda: tj.nn.Linear(3, 4)([[1.0, 2.0, 3.0]]), "Make a tensor of it: tj.tensor(...)."),
+        (lambda: tj.relu([1.0, 2.0]), "Make a tensor of it: tj.tensor(...)."),
+        (lambda: tj.nn.Embedding(3, 2)(tj.ones(1)), ".long() makes some."),
+        (lambda: F.cross_entropy(X, LABELS.float()), "target.long() makes some."),
+        (lambda: tj.optim.SGD(tj.nn.Linear(3, 4), lr=0.1), "model.parameters()"),
+    ],
+)
+def test_common_mistakes_are_told_what_to_do(call, advice: str):
+    with pytest.raises((TypeError, RuntimeError), match=re.escape(advice)) as caught:
+        call()
+    assert "test_mistaken_arguments.py" in str(caught.value)

@@ -30,7 +30,8 @@ def _matmul_type(x: TensorType, y: TensorType, dtype: DType | None = None) -> Te
     if x.dtype is not y.dtype:
         raise DtypeError(
             f"expected m1 and m2 to have the same dtype, but got: {x.dtype.name} != {y.dtype.name} "
-            f"(matmul: {x} @ {y})"
+            f"(matmul: {x} @ {y})",
+            f"Convert one of them, with .to(tj.{y.dtype.name}) for example.",
         )
     if x.dtype is bool_:
         raise UnsupportedDtypeError("\"addmm_impl_cpu_\" not implemented for 'Bool'")

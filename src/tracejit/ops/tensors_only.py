@@ -88,8 +88,19 @@ def refuse_others(
         if not hasattr(value, "spec") and not _fits(value, parameter.annotation):
             raise ArgumentError(
                 f"{target.__name__}(): argument '{name}' (position {position}) must be Tensor, "
-                f"not {_kind(value)}"
+                f"not {_kind(value)}",
+                as_tensor_hint(value),
             ) from None
+
+
+def as_tensor_hint(value: Any) -> str:
+    """What to do with an argument that is no tensor, where that can be told.
+
+    >>> as_tensor_hint([1.0]), as_tensor_hint("a")
+    ('Make a tensor of it: tj.tensor(...).', '')
+    """
+    data = isinstance(value, (list, tuple, bool, int, float)) or hasattr(value, "__array__")
+    return "Make a tensor of it: tj.tensor(...)." if data else ""
 
 
 def _kind(value: Any) -> str:

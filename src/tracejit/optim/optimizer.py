@@ -12,6 +12,7 @@ from ..autograd.grad_mode import enable_grad, set_grad_enabled
 from ..autograd.handle import RemovableHandle
 from ..autograd.slots import gradient_of
 from ..cuda.arrays import placed
+from ..errors import ArgumentError
 from ..modes import MODES
 from ..nn.tree import clear_grad
 from ..ops.source import full
@@ -88,6 +89,11 @@ class Optimizer:
             MODES.recorder.own.update({id(x): x for x in (self, self._own_changes)})
         if not any(value is required for value in self.defaults.values()):
             self._check(self.defaults)  # before the parameters are looked at
+        if hasattr(params, "parameters"):
+            raise ArgumentError(
+                f"optimizers take parameters, not a {type(params).__name__}",
+                "Pass its parameters: model.parameters().",
+            )
         groups = list(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list")

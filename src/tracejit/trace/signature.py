@@ -27,7 +27,7 @@ from .arrays.arguments import ArgumentArray, ArrayForm
 from .arrays.unread import ArgumentPart
 from .numbers.plain_parts import plain_parts, varying_parts
 from .sizes.found_sizes import plain
-from .state.values import describe, token
+from .state.values import added_to, describe, items_of, token
 
 MAPPINGS = (dict, OrderedDict)
 #: Classes whose objects are taken apart into their attributes, because they are made for the call (see `objects`).
@@ -105,6 +105,21 @@ def fields_of(value: Any) -> tuple[str, ...] | None:
     return names if known and set(getattr(value, "__dict__", ())) <= set(names) else None
 
 
+def is_named_tuple(value: tuple[Any, ...]) -> bool:
+    """Is this a named tuple that is nothing but its fields?
+
+    >>> from collections import namedtuple
+    >>> Point = type("Point", (namedtuple("Pair", "x y"),), {})
+    >>> point = Point(1, 2)
+    >>> before = is_named_tuple(point)
+    >>> point.unit = "m"
+    >>> before, is_named_tuple(point), is_named_tuple((1, 2))
+    (True, False, False)
+    """
+    kind = type(value)
+    return hasattr(kind, "_fields") and kind.__iter__ is tuple.__iter__ and not added_to(value)
+
+
 def flatten(value: Any, leaves: list[Any], numbers: list[Any] | None = None) -> Any:
     """Append the leaves of a nested value to ``leaves``; return its structure, hashable.
 
@@ -119,7 +134,7 @@ def flatten(value: Any, leaves: list[Any], numbers: list[Any] | None = None) -> 
     if numbers is not None and kind in NUMBERS:
         numbers.append(value)
         return kind
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
+    if isinstance(value, tuple) and is_named_tuple(value):
         return (kind, tuple([flatten(v, leaves, numbers) for v in value]))
     if kind in MAPPINGS:
         parts = [
@@ -163,7 +178,7 @@ def containers(value: Any, found: list[Any]) -> list[Any]:
     if kind in MAPPINGS:
         children = value.values()
     elif isinstance(value, tuple) or kind is list:
-        children = value
+        children = items_of(value)
     elif not isinstance(value, Tensor):
         names = fields_of(value)
         if names is None:
@@ -248,7 +263,11 @@ def statics_of(structure: Any) -> list[Any]:
     if structure is None or isinstance(structure, (SizeLeaf, ArrayForm)):
         return []
     if isinstance(structure, Static):
-        return [structure.value] if structure.identity else []
+        holding = (
+            isinstance(structure.value, (tuple, frozenset, slice))
+            and type(structure.value) is not Size
+        )
+        return [structure.value] if structure.identity or holding else []
     kind, children = structure
     pairs = kind in MAPPINGS or not issubclass(kind, (tuple, list, slice))
     found = [s for child in children for s in statics_of(child[1] if pairs else child)]
@@ -320,7 +339,7 @@ def _name_leaves(
         pass
     elif type(value) is ArgumentPart:
         _name_leaves(value.shown, name, names, wanted)
-    elif type(value) in (tuple, list) or (isinstance(value, tuple) and hasattr(value, "_fields")):
+    elif type(value) in (tuple, list) or (isinstance(value, tuple) and is_named_tuple(value)):
         for i, v in enumerate(value):
             _name_leaves(v, f"{name}_{i}", names, wanted)
     elif type(value) in MAPPINGS:

@@ -48,12 +48,19 @@ def _class_dim(input: Tensor) -> int:
     return 0 if input.ndim == 1 else 1
 
 
+def _no_classes(target: Tensor) -> DtypeError:
+    return DtypeError(
+        f"expected target dtype to be Long or Byte, but got {target.dtype.title}",
+        "Classes are whole numbers: target.long() makes some.",
+    )
+
+
 def _check_target(input: Tensor, target: Tensor) -> int:
     d = _class_dim(input)
     shape = shape_of(input)
     expected = (*shape[:d], *shape[d + 1 :])
     if target.dtype not in (int64, uint8):
-        raise DtypeError(f"expected target dtype to be Long or Byte, but got {target.dtype.title}")
+        raise _no_classes(target)
     if input.ndim and shape_of(target) != expected:
         if d and shape[0] != (shape_of(target) or (0,))[0]:
             raise ArgumentValueError(
@@ -73,7 +80,7 @@ def _check_kind(input: Tensor, target: Tensor, soft: bool) -> None:
             f"{target.dtype.title}"
         )
     if soft and not alike and target.ndim < input.ndim:
-        raise DtypeError(f"expected target dtype to be Long or Byte, but got {target.dtype.title}")
+        raise _no_classes(target)
 
 
 def _check_weight(weight: Tensor | None, input: Tensor, soft: bool = False) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import dtypes
-from ...errors import ArgumentError
+from ...errors import ArgumentError, DtypeError
 from .. import comparison as c
 from .. import elementwise as e
 from .. import indexing as ix
@@ -38,9 +38,10 @@ def embedding(
             [1., 2.]])
     """
     if input.dtype.category != "int":
-        raise RuntimeError(
+        raise DtypeError(
             "Expected tensor for argument #1 'indices' to have one of the following scalar types: "
-            f"Long, Int; but got {input.dtype.tensor_name} instead"
+            f"Long, Int; but got {input.dtype.tensor_name} instead",
+            "Positions are whole numbers: .long() makes some.",
         )
     if weight.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")

@@ -18,7 +18,7 @@ from ...tensor import Tensor
 from ...varying import is_varying, plain
 from ..arrays.unread import ArgumentPart
 from ..recording.transparent import attributes_of, is_transparent
-from ..signature import MAPPINGS, fields_of
+from ..signature import MAPPINGS, fields_of, is_named_tuple
 from .plain_parts import plain_items, plain_keys, plain_parts, remade
 
 Change = Callable[[], None]
@@ -56,7 +56,7 @@ def put_in(value: Any, replace: Callable[[Any], Any], changes: list[Change]) -> 
         return _put_in_part(value, replace, changes)
     if kind is tuple:
         return tuple([put_in(x, replace, changes) for x in value])
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
+    if isinstance(value, tuple) and is_named_tuple(value):
         return kind(*[put_in(x, replace, changes) for x in value])
     if kind is list:
         for i, x in enumerate(value):

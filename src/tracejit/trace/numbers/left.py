@@ -19,7 +19,7 @@ from ...tensor import Tensor
 from ...varying import is_varying
 from ..arrays.unread import ArgumentPart
 from ..replay.ending import NotReplayable, Refused
-from ..signature import APART, HANDED_IN, MAPPINGS, containers, fields_of
+from ..signature import APART, HANDED_IN, MAPPINGS, containers, fields_of, is_named_tuple
 from ..state.values import same
 from .arguments import put_number
 
@@ -95,7 +95,7 @@ def numbers_among(value: Any) -> Iterator[Any]:
     children: Any = ()
     if kind is ArgumentPart:
         children = (value.shown,)
-    elif kind is list or kind is tuple or (isinstance(value, tuple) and hasattr(value, "_fields")):
+    elif kind is list or kind is tuple or (isinstance(value, tuple) and is_named_tuple(value)):
         children = value
     elif kind in MAPPINGS:
         children = value.values()

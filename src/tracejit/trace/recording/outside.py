@@ -19,7 +19,7 @@ from ..signature import HANDED_IN, Static, containers
 from ..state.checks import Item
 from ..state.state import StateGuard
 from ..state.tensors import TensorFacts, names_kept
-from ..state.values import MISSING, token
+from ..state.values import MISSING, added_to, items_of, token
 from .gradients_inside import Repeated
 from .results import is_made_of_objects, parts_of
 
@@ -138,7 +138,7 @@ def _objects_in(value: Any) -> Iterator[Any]:
     """The value, or what it is made of, as far as that is equal to itself only."""
     parts: Any = ()
     if isinstance(value, (tuple, frozenset)):
-        parts = value
+        parts = (*items_of(value), *(added_to(value).values() if isinstance(value, tuple) else ()))
     elif isinstance(value, slice):
         parts = value.start, value.stop, value.step
     elif token(value)[0] is None and type(value) is not device:

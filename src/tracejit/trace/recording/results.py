@@ -19,7 +19,7 @@ from ...standing import stands
 from ...tensor import Tensor
 from ...varying_arrays import TensorArray
 from ..numbers.plain_parts import plain_parts, remade, varying_parts
-from ..signature import MAPPINGS, Given, SizeLeaf, Static, flatten, unflatten
+from ..signature import MAPPINGS, Given, SizeLeaf, Static, flatten, is_named_tuple, unflatten
 from .transparent import attributes_of, base_of, is_transparent
 
 
@@ -163,7 +163,7 @@ def _is_simple(value: Any) -> bool:
     kind = type(value)
     if kind in (tuple, list, *MAPPINGS):
         return True
-    return isinstance(value, tuple) and hasattr(value, "_fields")
+    return isinstance(value, tuple) and is_named_tuple(value)
 
 
 def rebuild(node: Any, leaves: Iterator[Any], made: list[Any]) -> Any:

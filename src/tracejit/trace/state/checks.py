@@ -22,6 +22,7 @@ from .values import (
     cell_content,
     describe,
     is_value,
+    items_of,
     same,
     token,
     was_and_is,
@@ -137,21 +138,24 @@ class Entry(Item):
 
 
 class Element(Item):
-    """An item of a list whose class may do other things in ``[]``."""
+    """An item of a list or deque whose class may do other things in ``[]``."""
 
     __slots__ = ()
 
+    @property
+    def _base(self) -> Any:
+        return deque if isinstance(self.holder, deque) else list
+
     def source(self, bind: Bind) -> str:
         """The expression that reads."""
-        return f"{bind(list.__getitem__)}({bind(self.holder)}, {self.key})"
+        return f"{bind(self._base.__getitem__)}({bind(self.holder)}, {self.key})"
 
     def current(self) -> Any:
         """What reading gives now."""
-        return (
-            list.__getitem__(self.holder, self.key)
-            if self.key < list.__len__(self.holder)
-            else MISSING
-        )
+        base = self._base
+        if self.key >= base.__len__(self.holder):
+            return MISSING
+        return base.__getitem__(self.holder, self.key)
 
 
 class Attribute(Read):
@@ -278,7 +282,7 @@ class Members(Check):
 
     def difference(self) -> str | None:
         """What changed, or None."""
-        now = tuple(self.holder)
+        now = (*items_of(self.holder),)
         # A set that was not touched lists the same objects in the same order.
         if len(now) == len(self.members) and all(map(is_, now, self.members)):
             return None

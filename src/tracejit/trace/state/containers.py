@@ -13,7 +13,7 @@ from .checks import Contents, Element, Entry, Item, Keys, Members, Size
 from .lists import ItemOf
 from .optimizers import WHOLE, is_group
 from .special import Bulk
-from .values import buffer_contents
+from .values import buffer_contents, items_of
 
 if TYPE_CHECKING:
     from .reach import Walk
@@ -51,12 +51,14 @@ class ContainerWalk:
             self._buffer(value, name)
         elif isinstance(value, dict):
             self._dict(value, name, depth)
+        elif isinstance(value, slice):
+            self._items((value.start, value.stop, value.step), name, depth)
         elif isinstance(value, (tuple, frozenset)):
-            self._items(tuple(value), name, depth)
+            self._items((*items_of(value),), name, depth)
         elif isinstance(value, (list, deque)):
             self._list(value, name, depth)
-        elif isinstance(value, set) and self._items(tuple(value), name, depth):
-            self.walk.add(Members(value, name, tuple(value)))
+        elif isinstance(value, set) and self._items((*items_of(value),), name, depth):
+            self.walk.add(Members(value, name, (*items_of(value),)))
 
     def _items(self, items: tuple[Any, ...], name: str, depth: int) -> bool:
         """Go on at every item; False when they are too many."""
@@ -77,15 +79,15 @@ class ContainerWalk:
             self.walk.reach(check.expected, check.name, depth + 1, found)
 
     def _list(self, value: Any, name: str, depth: int) -> None:
-        plain = type(value) is list or isinstance(value, deque)
-        measure: Callable[[Any], int] = len if plain else list.__len__
+        plain = type(value) in (list, deque)
+        base: Any = deque if isinstance(value, deque) else list
+        measure: Callable[[Any], int] = len if plain else base.__len__
         if measure(value) > MAX_ITEMS and id(value) not in self._apart:
             places = (Item if plain else Element), range(measure(value)), name
-            self._whole(Bulk.of(value, name, iter if plain else list.__iter__, *places), depth)
+            self._whole(Bulk.of(value, name, iter if plain else base.__iter__, *places), depth)
             return
         self.walk.add(Size(value, name, measure, measure(value)))
-        items = list(value) if plain else list.copy(value)
-        for position, item in enumerate(items):
+        for position, item in enumerate([*items_of(value)]):
             check = (Item if plain else Element)(
                 value, f"item {position} of {name}", position, item
             )
@@ -121,7 +123,7 @@ class ContainerWalk:
             self._item(check, position, depth, found)
 
     def _buffer(self, value: Any, name: str) -> None:
-        size = value.nbytes if isinstance(value, np.ndarray) else len(value)
+        size = memoryview(value).nbytes if not isinstance(value, np.ndarray) else value.nbytes
         if size > MAX_BYTES or (isinstance(value, np.ndarray) and value.dtype.hasobject):
             self.walk.limits[
                 f"the values of {name} are not guarded: more than {MAX_BYTES} bytes"
