@@ -261,6 +261,9 @@ class Keeping:
             if self._unkept > UNKEPT:
                 self._note(str(entry.failure or entry.unstable))
             self._back_off(entry.key, f"it changes Python state at every call: {entry.unstable}")
+            if self._unkept >= UNKEPT and not self.uses.ran.wanted:
+                self.uses.ran.wanted = True  # code that does not run may be why the change matters
+                self._backoffs[entry.key].try_anew()
             return
         if entry.behind is not None:
             entry.behind.request(entry)
