@@ -244,3 +244,32 @@ def test_lists_are_read_after_code_that_ran_has_come_to_more() -> None:
         other.losses = [*run.losses, float(len(seen))] if k % 2 else []
         seen.append(function(tj.ones(1) * k, k > 8).item())
     assert seen == [k + 1 if k < 9 or not k % 2 else k * 2 for k in range(24)]
+
+
+class Trainer:
+    """Names of its attributes are names in the code of tensors, too."""
+
+    def __init__(self) -> None:
+        self.model = nn.Linear(2, 1)
+        self.optimizer = tj.optim.SGD(self.model.parameters(), 0.1)
+        self.history: dict[str, list[Any]] = {"loss": [], "lr": []}
+
+    def step(self, x: Any) -> None:
+        """A step of training."""
+        loss = self.model(x).square().mean()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        self.history["loss"].append(loss.item())
+        self.history["lr"].append(self.optimizer.param_groups[0]["lr"])
+
+
+def test_what_parameters_are_made_of_reads_no_lists_of_the_program() -> None:
+    trainer = Trainer()
+    step = tj.compile(trainer.step)
+    for k in range(8):
+        trainer.optimizer.param_groups[0]["lr"] = 0.1 / (k + 1)
+        step(tj.ones(3, 2))
+    assert trainer.history["lr"] == [0.1 / (k + 1) for k in range(8)]
+    assert len(trainer.history["loss"]) == 8
+    assert step.stats.recordings <= 3
