@@ -256,14 +256,7 @@ class Keeping:
                 self._note(entry.failure)
                 self._back_off(entry.key, entry.failure)
                 return
-            self.uses.unkept[entry.key] = entry
-            self._unkept += 1
-            if self._unkept > UNKEPT:
-                self._note(str(entry.failure or entry.unstable))
-            self._back_off(entry.key, f"it changes Python state at every call: {entry.unstable}")
-            if self._unkept >= UNKEPT and not self.uses.ran.wanted:
-                self.uses.ran.wanted = True  # code that does not run may be why the change matters
-                self._backoffs[entry.key].try_anew()
+            self._note_change(entry)
             return
         if entry.behind is not None:
             entry.behind.request(entry)
@@ -287,6 +280,17 @@ class Keeping:
             oldest = next(iter(self.entries))
             self.entries.pop(oldest)
             self._backoffs.pop(oldest, None)
+
+    def _note_change(self, entry: Entry) -> None:
+        """A run saw Python state change: where that goes on, only code that runs is to count."""
+        self.uses.unkept[entry.key] = entry
+        self._unkept += 1
+        if self._unkept > UNKEPT:
+            self._note(str(entry.failure or entry.unstable))
+        self._back_off(entry.key, f"it changes Python state at every call: {entry.unstable}")
+        if self._unkept >= UNKEPT and not self.uses.ran.wanted:
+            self.uses.ran.wanted = True  # other code may be why the change matters
+            self._backoffs[entry.key].try_anew()
 
     def _drop(self, key: Any) -> None:
         """Calls bring other objects than those in a key."""
