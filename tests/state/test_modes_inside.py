@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -144,3 +146,27 @@ def test_errors_leave_the_mode_that_was_set_before() -> None:
             step(-tj.ones(2))
         assert model[1].training
     assert step.stats.compiled_calls >= 1
+
+
+def test_models_whose_mode_was_set_are_let_go() -> None:
+    def step(model: nn.Module, x: Any) -> Any:
+        model.train()
+        return model(x)
+
+    def test(model: nn.Module, x: Any) -> Any:
+        model.eval()
+        return model(x)
+
+    functions = tj.compile(step), tj.compile(test)
+    models = []
+    for _ in range(24):
+        model = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5))
+        for _ in range(2):
+            for function in functions:
+                for _ in range(4):
+                    function(model, tj.ones(2))
+        models.append(weakref.ref(model))
+        del model
+    gc.collect()
+    assert sum(model() is not None for model in models) < 16
+    assert all(f.stats.compiled_calls >= 24 for f in functions)

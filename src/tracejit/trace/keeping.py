@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .. import config, meta
 from ..backoff import Backoff
 from .arrays.unread import ArgumentPart, given_arguments
+from .idle_objects import has_objects
 from .numbers.strays import run_beside
 from .routes import open_door, route_of
 from .signature import flatten, statics_of
@@ -294,6 +295,9 @@ class Keeping:
 
     def _drop(self, key: Any) -> None:
         """Calls bring other objects than those in a key."""
+        for entry in self.entries.get(key, ()):
+            if has_objects(entry.form):
+                self.uses.held.known.pop(entry.form, None)
         for known in (self.entries, self._backoffs, self._met, self.uses.unkept):
             known.pop(key, None)
         self.shapes.drop(key)
