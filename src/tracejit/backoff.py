@@ -22,6 +22,7 @@ class Backoff:
             0,
         )  # by what calls were served when it failed last, and how many
         self._skip = 0
+        self._spared = 0
 
     @property
     def hopeless(self) -> bool:
@@ -32,8 +33,14 @@ class Backoff:
         """One more failure."""
         self.failures += 1
         self.reason = reason
-        if self.hopeless:
+        if self._spared:
+            self._spared -= 1
+        elif self.hopeless:
             self._skip = min(2 ** (self.failures - self.patience), LONGEST)
+
+    def try_anew(self) -> None:
+        """Skip none for as many failures as at first: something else is tried."""
+        self._skip, self._spared = 0, self.patience
 
     def wait(self) -> bool:
         """Should this attempt be skipped?"""

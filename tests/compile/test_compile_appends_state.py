@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -194,3 +195,81 @@ def test_numbers_in_lists_are_plain() -> None:
     assert all(type(lr) is float and type(table["lr"]) is float for lr, table in seen)
     assert [lr for lr, _ in seen] == [1.0, 3.0, 5.0, 7.0, 9.0, 11.0]
     assert function.stats.compiled_calls >= 3
+
+
+@dataclass
+class Run:
+    """A record whose comparison reads all of it, and with a method that the step does not call."""
+
+    loss: float = 0.0
+    losses: list[float] = field(default_factory=list)
+
+    def sum(self) -> float:
+        """A name that tensors have, too."""
+        return sum(self.losses)
+
+
+def test_lists_are_read_by_code_that_does_not_run() -> None:
+    """What the class of a record would do with its list does not matter where the step only appends."""
+    ways = []
+    for compiled in (False, True):
+        run = Run()
+
+        def step(x: Any, run: Run = run) -> Any:
+            run.loss = 0.9 * run.loss + 0.1 * x.sum().item()
+            run.losses.append(run.loss)
+            return x * 2
+
+        function = tj.compile(step) if compiled else step
+        for k in range(12):
+            function(tj.ones(2) * k)
+            if k == 8:
+                run.losses = run.losses[-1:]
+        ways.append([*run.losses, run.loss])
+    assert ways[1] == pytest.approx(ways[0])
+    assert function.stats.compiled_calls >= 4
+
+
+def test_lists_are_read_after_code_that_ran_has_come_to_more() -> None:
+    """A call that compares, in the end, appends to what it has read."""
+    seen: list[Any] = []
+    run, other = Run(), Run()
+
+    def step(x: Any, compare: bool) -> Any:
+        run.losses.append(float(len(seen)))
+        return x * 2 if compare and run == other else x + 1
+
+    function = tj.compile(step)
+    for k in range(24):
+        other.losses = [*run.losses, float(len(seen))] if k % 2 else []
+        seen.append(function(tj.ones(1) * k, k > 8).item())
+    assert seen == [k + 1 if k < 9 or not k % 2 else k * 2 for k in range(24)]
+
+
+class Trainer:
+    """Names of its attributes are names in the code of tensors, too."""
+
+    def __init__(self) -> None:
+        self.model = nn.Linear(2, 1)
+        self.optimizer = tj.optim.SGD(self.model.parameters(), 0.1)
+        self.history: dict[str, list[Any]] = {"loss": [], "lr": []}
+
+    def step(self, x: Any) -> None:
+        """A step of training."""
+        loss = self.model(x).square().mean()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        self.history["loss"].append(loss.item())
+        self.history["lr"].append(self.optimizer.param_groups[0]["lr"])
+
+
+def test_what_parameters_are_made_of_reads_no_lists_of_the_program() -> None:
+    trainer = Trainer()
+    step = tj.compile(trainer.step)
+    for k in range(8):
+        trainer.optimizer.param_groups[0]["lr"] = 0.1 / (k + 1)
+        step(tj.ones(3, 2))
+    assert trainer.history["lr"] == [0.1 / (k + 1) for k in range(8)]
+    assert len(trainer.history["loss"]) == 8
+    assert step.stats.recordings <= 3

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .. import config, meta
 from ..backoff import Backoff
 from .arrays.unread import ArgumentPart, given_arguments
+from .idle_objects import has_objects
 from .numbers.strays import run_beside
 from .routes import open_door, route_of
 from .signature import flatten, statics_of
@@ -256,11 +257,7 @@ class Keeping:
                 self._note(entry.failure)
                 self._back_off(entry.key, entry.failure)
                 return
-            self.uses.unkept[entry.key] = entry
-            self._unkept += 1
-            if self._unkept > UNKEPT:
-                self._note(str(entry.failure or entry.unstable))
-            self._back_off(entry.key, f"it changes Python state at every call: {entry.unstable}")
+            self._note_change(entry)
             return
         if entry.behind is not None:
             entry.behind.request(entry)
@@ -285,8 +282,22 @@ class Keeping:
             self.entries.pop(oldest)
             self._backoffs.pop(oldest, None)
 
+    def _note_change(self, entry: Entry) -> None:
+        """A run saw Python state change: where that goes on, only code that runs is to count."""
+        self.uses.unkept[entry.key] = entry
+        self._unkept += 1
+        if self._unkept > UNKEPT:
+            self._note(str(entry.failure or entry.unstable))
+        self._back_off(entry.key, f"it changes Python state at every call: {entry.unstable}")
+        if self._unkept >= UNKEPT and not self.uses.ran.wanted:
+            self.uses.ran.wanted = True  # other code may be why the change matters
+            self._backoffs[entry.key].try_anew()
+
     def _drop(self, key: Any) -> None:
         """Calls bring other objects than those in a key."""
+        for entry in self.entries.get(key, ()):
+            if has_objects(entry.form):
+                self.uses.held.known.pop(entry.form, None)
         for known in (self.entries, self._backoffs, self._met, self.uses.unkept):
             known.pop(key, None)
         self.shapes.drop(key)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from operator import is_
 from typing import TYPE_CHECKING, Any, Literal
+from weakref import ReferenceType, ref
 
 from ...numpy_numbers import NUMBERS
 from ...tensor import Tensor
@@ -59,8 +60,8 @@ class Holding:
 
     def __init__(self) -> None:
         self.known: dict[Any, tuple[Place, ...]] = {}
-        #: This keeps the holders, so that identities stay theirs.
-        self.suspects: dict[PlaceKey, Place] = {}
+        #: Places that changed once. This keeps what holds them, so that identities stay theirs; modules may go.
+        self.suspects: dict[PlaceKey, Place | ReferenceType[Any]] = {}
 
     def places(self, form: Any) -> tuple[Place, ...]:
         """The places that calls of a form read."""
@@ -97,11 +98,12 @@ class Holding:
         count = len(found)
         for read in reads:
             place = Place(read, object, read.owner, _is_blind(read, names))
-            if place.key in self.suspects:
+            before = self.suspects.get(place.key)
+            if before is not None and (isinstance(before, Place) or before() is place.owner):
                 take_apart(x for x in (read.expected, read.current()) if not is_holdable(x))
                 found.setdefault(place.key, place)
             elif len(self.suspects) < MAX_SUSPECTS:
-                self.suspects[place.key] = place
+                self.suspects[place.key] = place if place.owner is None else ref(place.owner)
         if len(found) == count or len(found) > MAX_HELD:
             return False
         if form not in self.known and len(self.known) >= MAX_FORMS:

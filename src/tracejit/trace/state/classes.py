@@ -8,6 +8,7 @@ from types import FunctionType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
 from ...autograd.function import Function
+from ...tensor import Tensor
 from . import reads
 from .checks import Attribute, Item, NewNames
 from .values import MISSING
@@ -79,7 +80,9 @@ class ClassWalk:
         if cls not in self.classes:
             if issubclass(cls, Function):
                 self.walk.names.names |= {"backward", "setup_context", "vjp"}
-            for base in cls.__mro__:
+            # A parameter has no attributes that a user's class could have, too.
+            own = issubclass(cls, Tensor) and reads.is_library_class(cls)
+            for base in () if own else cls.__mro__:
                 if reads.is_library_class(base) and base.__name__ not in ("Module", "ModuleTree"):
                     self.walk.names.names |= reads.class_reads(base)
                     self.walk.names.loaded |= reads.class_reads(base)

@@ -24,6 +24,7 @@ from .values import MISSING, describe, token, was_and_is
 _MACHINERY = frozenset(
     {"_buffers", "_hooks", "_modules", "_parameters", "_transient", "_version", "training"}
 )
+_MODE = "the mode 'training'"
 _HOOK_KINDS = ("forward_pre", "forward", "backward_pre", "backward")
 
 
@@ -162,7 +163,8 @@ def _members(
     """
     own = vars(module)
     yield "the class", type(module), id(type(module))
-    yield "the mode 'training'", own.get("training"), token(own.get("training"))
+    moded = (id(own), "training") not in held
+    yield _MODE, own.get("training"), token(own.get("training")) if moded else "held"
     for kind in ("parameter", "buffer"):
         table = own.get(f"_{kind}s", {})
         for position, (key, value) in enumerate(tuple(table.items())):
@@ -242,7 +244,7 @@ class _Snapshot:
             (mark, old), (new_mark, new) = self.members.get(label, _NONE), now.get(label, _NONE)
             if mark == new_mark:
                 continue
-            kind, _, key = label.partition(" ")
+            kind, _, key = ("attribute", "", "training") if label == _MODE else label.partition(" ")
             holder = own if kind == "attribute" else own.get(_HOLDERS.get(kind, ""))
             if kind not in _HOLDERS or holder is None or new is old:
                 return None

@@ -33,6 +33,7 @@ class RanCodes:
 
     def __init__(self) -> None:
         self.known = False
+        self.wanted = False  # is it to be collected, although all code could be guarded?
         self._codes: dict[int, CodeType] = {}  # by identity: comparing code takes long
 
     def __contains__(self, code: CodeType) -> bool:

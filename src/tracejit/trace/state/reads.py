@@ -300,8 +300,8 @@ class Names:
         return not (self.globals.isdisjoint(names) and self.used.isdisjoint(names))
 
     def add(self, reads: Reads) -> None:
-        """Add what one more function can read."""
-        self.names |= reads.attributes
+        """Add what one more function can read: modules' ``eval`` calls ``train``, which users' classes have, too."""
+        self.names |= reads.attributes | ({"train"} if "eval" in reads.attributes else set())
         self.used |= reads.attributes
         self.loaded |= reads.loaded
         self.appended |= reads.appended

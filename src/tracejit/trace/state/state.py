@@ -191,7 +191,7 @@ def watch(
     for position, value in enumerate(statics):
         walk.reach(value, f"argument {position}")
     checks = walk.finish()
-    if walk.limits and walk.may_narrow:
+    if walk.may_narrow and (walk.limits or (ran is not None and ran.wanted)):
         raise WideError
     guard = StateGuard(checks, tuple(walk.limits))
     guard.names, guard.codes = walk.names, walk.codes
