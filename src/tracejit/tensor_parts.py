@@ -41,12 +41,8 @@ class PartMethods(TensorCore):
         (tensor([1, 2]), tensor([[2, 0],
                 [5, 3]]))
         """
-        part = self._part(index)
-        if part is None:
-            return METHODS["__getitem__"](self, index)
-        found = self._wrap(part)
-        found._shows(self, PartSteps(self._steps, self._array.shape, index))
-        return found
+        found = self._mere_part(index)
+        return METHODS["__getitem__"](self, index) if found is None else found
 
     def __setitem__(self, index: Any, value: Any) -> None:
         """Write ``value``, broadcast and cast, to the elements at ``index``.
@@ -64,6 +60,15 @@ class PartMethods(TensorCore):
         part = self._part(index)
         if part is None or not self._write_part(part, value):
             METHODS["__setitem__"](self, index, value)
+
+    def _mere_part(self, index: Any) -> Any:
+        """A view by integers and slices; None where more than memory is concerned, and for what is no such index."""
+        part = self._part(index)
+        if part is None:
+            return None
+        found = self._wrap(part)
+        found._shows(self, PartSteps(self._steps, self._array.shape, index))
+        return found
 
     def _part(self, index: Any) -> Any:
         """NumPy's view of a part; None where that does not say it all."""

@@ -365,13 +365,16 @@ class ProtocolMethods(TensorCore):
 
 def _row(tensor: Any, index: int) -> Tensor:
     """``tensor[index]``, a view."""
-    shape = tensor.spec.shape
-    starts = (index,) + (0,) * (len(shape) - 1)
-    counts, steps = (1, *shape[1:]), (1,) * len(shape)
-    part = ops.movement.slice(tensor, starts=starts, counts=counts, steps=steps)
-    row: Tensor = ops.movement.squeeze(part, dims=(0,))
+    row: Any = tensor._mere_part(index) if MODES.unusual is None else None
+    if row is None:
+        shape = tensor.spec.shape
+        starts = (index,) + (0,) * (len(shape) - 1)
+        counts, steps = (1, *shape[1:]), (1,) * len(shape)
+        part = ops.movement.slice(tensor, starts=starts, counts=counts, steps=steps)
+        row = ops.movement.squeeze(part, dims=(0,))
     ops.overlaps.are_pieces([row], "Unbind")
-    return row
+    found: Tensor = row
+    return found
 
 
 def _rebuild(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...errors import ArgumentError, ShapeError
+from ...modes import MODES
 from ...sizes import largest
 from .. import elementwise as e
 from .. import movement as m
@@ -52,6 +53,19 @@ def slice_along(x: Tensor, dim: int, start: int, count: int, step: int = 1) -> T
     return m.slice(x, starts=tuple(starts), counts=tuple(counts), steps=tuple(steps))
 
 
+def parts_along(x: Tensor, dim: int, places: Sequence[Any]) -> tuple[Tensor, ...] | None:
+    """The parts at integers or slices along one dimension, where they concern nothing but memory; else None."""
+    if MODES.unusual is not None or not hasattr(x, "_mere_part"):
+        return None
+    before, found = (slice(None),) * dim, []
+    for place in places:
+        part = x._mere_part((*before, place))
+        if part is None:
+            return None
+        found.append(part)
+    return tuple(found)
+
+
 @function()
 def select(input: Tensor, dim: int, index: int) -> Tensor:
     """The slice at ``index`` of dimension ``dim``, without that dimension.
@@ -86,7 +100,10 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     if input.ndim == 0:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     d = dim_of(dim, input)
-    pieces = tuple([select(input, d, i) for i in range(shape_of(input)[d])])
+    count = shape_of(input)[d]
+    pieces = parts_along(input, d, range(count))
+    if pieces is None:
+        pieces = tuple([select(input, d, i) for i in range(count)])
     are_pieces(pieces, "Unbind")
     return pieces
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate, pairwise
 from typing import Any
 
 from ...dtypes import int64
@@ -11,7 +12,7 @@ from .. import shapes
 from ..overlaps import are_pieces
 from ..table import function
 from .common import Tensor, dim_of, is_tensor, shape_of
-from .slicing import slice_along
+from .slicing import parts_along, slice_along
 
 
 @function(method=False, steady=True)
@@ -50,8 +51,11 @@ def unsafe_split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> t
             )
     else:
         sizes = _even_sizes(shapes.whole(split_size_or_sections), extent)
-    starts = [sum(sizes[:i]) for i in range(len(sizes))]
-    return tuple(slice_along(tensor, d, a, n) for a, n in zip(starts, sizes, strict=True))
+    ends = list(accumulate(sizes, initial=0))
+    found = parts_along(tensor, d, [slice(*both) for both in pairwise(ends)])
+    if found is not None:
+        return found
+    return tuple([slice_along(tensor, d, a, n) for a, n in zip(ends[:-1], sizes, strict=True)])
 
 
 @function(method="split", namespace=False, steady=True)
