@@ -8,6 +8,7 @@ functions that keep a varying number one.
 from __future__ import annotations
 
 import builtins
+import collections
 import gc
 import math
 import sys
@@ -49,6 +50,8 @@ def following(guard: StateGuard) -> Iterator[None]:
         for check in guard.checks:
             if type(check) in (Item, Cell):
                 _replace(check, guard, undo)
+        for check in _in_counters(guard):
+            _replace(check, guard, undo)
         yield
     finally:
         for step in undo:
@@ -63,10 +66,19 @@ def following_sums(guard: StateGuard) -> Iterator[None]:
         for check in guard.checks if CARRIES else ():
             if leads_to(sum, check) or _is_missing(check, "sum") or _leads_to_module(check):
                 _replace(check, guard, undo)
+        for check in _in_counters(guard):
+            _replace(check, guard, undo)
         yield
     finally:
         for step in undo:
             step()
+
+
+def _in_counters(guard: StateGuard) -> list[Item]:
+    """Where ``Counter.total()`` looks for ``sum``, if that carries and code may call it."""
+    if not CARRIES or not any("total" in reads_of(code).attributes for code in guard.codes):
+        return []
+    return [Item(vars(collections), "global 'sum'", "sum", MISSING)]
 
 
 def _replace(check: Any, guard: StateGuard, undo: list[Callable[[], None]]) -> None:
@@ -209,6 +221,8 @@ def sum_is_followed(guard: StateGuard, statics: Iterable[Any]) -> bool:
         return True
     if guard.limits:
         return False  # what lies behind them is not known
+    if not all(may_lead_elsewhere(x.holder, x.key, guard.codes) for x in _in_counters(guard)):
+        return False
     if id(sum) not in guard.reached:
         return True
     followed = _is_followed(sum, guard.codes, guard.checks)
