@@ -12,7 +12,7 @@ import collections
 import gc
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import BuiltinFunctionType, CodeType, FunctionType
@@ -76,7 +76,7 @@ def following_sums(guard: StateGuard) -> Iterator[None]:
 
 def _in_counters(guard: StateGuard) -> list[Item]:
     """Where ``Counter.total()`` looks for ``sum``, if that carries and code may call it."""
-    if not CARRIES or not any("total" in reads_of(code).attributes for code in guard.codes):
+    if not CARRIES or not any(_mentions(code, {"total"}) for code in guard.codes):
         return []
     return [Item(vars(collections), "global 'sum'", "sum", MISSING)]
 
@@ -152,16 +152,24 @@ def _apart(check: Any, codes: Sequence[CodeType]) -> frozenset[str] | None:
     return None if "" in apart else apart
 
 
+def _mentions(code: CodeType, names: Collection[str]) -> bool:
+    """Has code one of these names, or a text that is one? Every recording asks, so nothing is looked up by code."""
+    return any(x in names for x in code.co_names) or any(
+        type(x) is str and x in names for x in code.co_consts
+    )
+
+
 def _found_in_module(name: str, codes: Sequence[CodeType], checks: Sequence[Check]) -> bool:
     """May code find a built-in function in the module ``builtins``, and not what stands for it?"""
-    if not any(name in reads_of(code).attributes for code in codes):
+    if not any(_mentions(code, {name}) for code in codes):
         return False
     for code in codes:
-        found = reads_of(code)
-        if not _TO_MODULE.isdisjoint(found.imports | found.attributes):
-            return True
-        if "__builtins__" in found.globals:
-            return True
+        if _mentions(code, _TO_MODULE):
+            found = reads_of(code)
+            if not _TO_MODULE.isdisjoint(found.imports | found.attributes):
+                return True
+            if "__builtins__" in found.globals:
+                return True
     ways = [_apart(check, codes) for check in checks if _leads_to_module(check)]
     return any(apart is None or name in apart or name not in _IN_MODULE for apart in ways)
 
