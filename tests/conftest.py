@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings, strategies
 
 # `--hypothesis-profile=many` tries more than what fits into a few minutes.
 for name, examples in {"default": 30, "many": 300}.items():
@@ -34,6 +34,7 @@ gc.disable()
 
 def pytest_collection_finish() -> None:
     """Leave what was collected out of all garbage collections, which begin now."""
+    _draw_once()
     _leave_out()
     gc.enable()
 
@@ -43,6 +44,12 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     """Leave out of them what the tests of a file leave, too."""
     if nextitem is not None and nextitem.path != item.path:
         _leave_out()
+
+
+def _draw_once() -> None:
+    """Let Hypothesis make its generator: it looks for what refers to that, which could not be found later."""
+    once = settings(max_examples=1, database=None, derandomize=True)
+    once(given(strategies.none())(lambda _: None))()
 
 
 def _leave_out() -> None:

@@ -46,6 +46,10 @@ _COMPARED = (("COMPARE_OP", -1), ("TO_BOOL", 0))
 _TRUTH_TAKEN = 16 if sys.version_info >= (3, 13) else 0
 #: Where ``PUSH_NULL``, which announces a call, stands beside what loads the function.
 ANNOUNCED = 1 if sys.version_info >= (3, 13) else -1
+#: Does an instruction that reads an attribute say whether it is called at once? (Until 3.11 there were two.)
+_CALLED_ATTRIBUTE = sys.version_info >= (3, 12)
+#: Those that read an attribute.
+_READING = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 #: What there is for local variables after that.
 _LOCAL = frozenset({"LOAD_FAST", "STORE_FAST", "DELETE_FAST"})
 #: For those that nested functions share.
@@ -264,12 +268,50 @@ def not_only_called(code: CodeType) -> frozenset[str]:
     >>> not_only_called((lambda x: (len(x), print, abs)).__code__) == {"print", "abs"}
     True
     """
+    steps = [x for x in dis.get_instructions(code) if x.opname not in _BEFORE]
     return frozenset(
-        instruction.argval
-        for instruction in dis.get_instructions(code)
-        if instruction.opname in GLOBALS
-        and not (instruction.opname == "LOAD_GLOBAL" and (instruction.arg or 0) & 1)
+        step.argval
+        for at, step in enumerate(steps)
+        if step.opname in GLOBALS
+        and not (step.opname == "LOAD_GLOBAL" and (step.arg or 0) & 1 and _is_itself(steps, at))
     )
+
+
+def _is_itself(steps: Sequence[dis.Instruction], at: int) -> bool:
+    """Is what an instruction loads for a call called itself, and not an attribute of it?"""
+    return at + 1 == len(steps) or steps[at + 1].opname not in _READING
+
+
+@functools.lru_cache(maxsize=1024)
+def attributes_not_only_called(code: CodeType, name: str) -> frozenset[str]:
+    """The attributes of the global ``name`` that ``code`` does more with than call; "" where it reads no attribute.
+
+    >>> sorted(attributes_not_only_called((lambda x: (math.exp(x), math.pi)).__code__, "math"))
+    ['pi']
+    """
+    found: set[str] = set()
+    steps = [x for x in dis.get_instructions(code) if x.opname not in _BEFORE]
+    for at, step in enumerate(steps):
+        if step.opname not in GLOBALS or step.argval != name:
+            continue
+        read = steps[at + 1]
+        if read.opname not in _READING:
+            found.add("")
+        elif not (_is_method(read) or (_is_announced(steps, at) and _is_itself(steps, at + 1))):
+            found.add(read.argval)
+    return frozenset(found)
+
+
+def _is_method(read: dis.Instruction) -> bool:
+    """Is an attribute called at once, as methods are?"""
+    return read.opname == "LOAD_METHOD" or bool(_CALLED_ATTRIBUTE and (read.arg or 0) & 1)
+
+
+def _is_announced(steps: Sequence[dis.Instruction], at: int) -> bool:
+    """Is the attribute of what an instruction reads called as the function that it is?"""
+    if ANNOUNCED < 0:  # before all that loads the function
+        return steps[at].opname == "LOAD_GLOBAL" and bool((steps[at].arg or 0) & 1)
+    return steps[at + 2].opname == "PUSH_NULL"
 
 
 @functools.lru_cache(maxsize=1024)
@@ -286,7 +328,7 @@ def shared_not_only_called(code: CodeType) -> frozenset[str]:
     for at, step in enumerate(steps):
         if step.opname in _CELLS and step.opname not in _NO_USE:
             near = steps[at + ANNOUNCED].opname if at + ANNOUNCED < len(steps) else ""
-            if step.opname != "LOAD_DEREF" or near != "PUSH_NULL":
+            if step.opname != "LOAD_DEREF" or near != "PUSH_NULL" or not _is_itself(steps, at):
                 found.add(step.argval)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import math
 import random
@@ -103,6 +104,10 @@ def sums_of_sizes(x, a, b):
     return found * sum([len(found), a, 0.1, len(found) / 3, b, x.shape[0] * 0.7, -b])
 
 
+def of_counters(x, a, b):
+    return x * collections.Counter(first=a, second=b, third=1.0, fourth=-b).total()
+
+
 def exactly(x, a, b):
     return x * math.fsum([a, b, 1.0, -b]) + math.fsum(v.item() for v in x)
 
@@ -130,6 +135,7 @@ PROGRAMS = [
         partly,
         as_an_attribute,
         given_at_once,
+        of_counters,
         exactly,
         of_products,
         of_products_with_sizes,
@@ -160,7 +166,7 @@ def test_sums_are_those_of_python(program: Callable[..., Any]) -> None:
 
 FOLLOWED = [
     *(listed, with_start, of_ints_and_floats, of_tensors_between, in_a_nested_function),
-    *(under_another_name, of_products_with_sizes, fused),
+    *(under_another_name, of_products_with_sizes, fused, of_counters),
 ]
 
 
@@ -186,6 +192,13 @@ def test_the_name_leads_to_the_builtin_again() -> None:
     for a in (0.5, 0.25, 2.0):
         assert compiled(tj.ones(2), a).tolist() == module.step(tj.ones(2), a).tolist()
         assert "sum" not in vars(module)
+
+
+def test_counters_find_the_builtin_again() -> None:
+    compiled = tj.compile(of_counters)
+    for a in (0.5, 0.25, 2.0):
+        assert compiled(tj.ones(2), a, 1.0).tolist() == of_counters(tj.ones(2), a, 1.0).tolist()
+        assert "sum" not in vars(collections)
 
 
 def test_what_stands_for_it_does_what_it_does() -> None:

@@ -27,6 +27,7 @@ from .functions import (
     leads_to,
     leads_to_cache,
     sum_is_followed,
+    type_in_module,
     type_is_followed,
 )
 from .numbers import UnfitError
@@ -66,7 +67,8 @@ def check_fit(
     ``arguments``: the names of those among the arguments, ``statics`` the others; ``followed`` as in
     :func:`check_codes`.
     """
-    check_codes(guard.codes, guard.checks, sum_is_followed(guard, statics), followed)
+    sums = bool(guard.limits) or sum_is_followed(guard, statics)  # behind limits no number varies
+    check_codes(guard.codes, guard.checks, sums, followed)
     places = [str(place.check.key) for place in guard.places]
     check_same_objects(guard.codes, {*arguments, *places}, guard.checks)
     check_caches(guard)
@@ -84,6 +86,8 @@ def check_codes(
     if followed and type_is_followed(codes, checks):
         globals_ = _GLOBALS - {"type"}
     elif any(leads_to(type, check) for check in checks):
+        raise UnfitError(f"{_CONSTANT} 'type'")
+    if type_in_module(codes, checks):
         raise UnfitError(f"{_CONSTANT} 'type'")
     if not sums:
         raise UnfitError(f"{_CONSTANT} 'sum'")

@@ -8,10 +8,11 @@ functions that keep a varying number one.
 from __future__ import annotations
 
 import builtins
+import collections
 import gc
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import BuiltinFunctionType, CodeType, FunctionType
@@ -30,7 +31,7 @@ from ...varying import (
 )
 from ..state.checks import Cell, Check, Item, Read
 from ..state.other_threads import codes_of, others_compute, others_run
-from ..state.reads import only_called
+from ..state.reads import only_called, reads_of
 from ..state.special import CACHES
 from ..state.state import StateGuard
 from ..state.values import MISSING
@@ -49,6 +50,8 @@ def following(guard: StateGuard) -> Iterator[None]:
         for check in guard.checks:
             if type(check) in (Item, Cell):
                 _replace(check, guard, undo)
+        for check in _in_counters(guard):
+            _replace(check, guard, undo)
         yield
     finally:
         for step in undo:
@@ -61,17 +64,29 @@ def following_sums(guard: StateGuard) -> Iterator[None]:
     undo: list[Callable[[], None]] = []
     try:
         for check in guard.checks if CARRIES else ():
-            if leads_to(sum, check) or _is_missing(check, "sum"):
+            if leads_to(sum, check) or _is_missing(check, "sum") or _leads_to_module(check):
                 _replace(check, guard, undo)
+        for check in _in_counters(guard):
+            _replace(check, guard, undo)
         yield
     finally:
         for step in undo:
             step()
 
 
+def _in_counters(guard: StateGuard) -> list[Item]:
+    """Where ``Counter.total()`` looks for ``sum``, if that carries and code may call it."""
+    if not CARRIES or not any(_mentions(code, {"total"}) for code in guard.codes):
+        return []
+    return [Item(vars(collections), "global 'sum'", "sum", MISSING)]
+
+
 def _replace(check: Any, guard: StateGuard, undo: list[Callable[[], None]]) -> None:
     codes = guard.codes
     new = _stand_in(check.expected)
+    if _leads_to_module(check):
+        apart = _apart(check, codes)
+        new = None if apart is None else _Builtins(apart)
     if leads_to_cache(check) and cache_is_called(check, guard):
         new = partial(_remembered, check.expected)
     if new is not None and check.current() is check.expected:
@@ -112,6 +127,51 @@ def may_lead_elsewhere(namespace: dict[str, Any], name: str, codes: Sequence[Cod
     if not only_called(codes, name):
         return False
     return not others_run() or (not others_compute() and only_called(codes_of(namespace), name))
+
+
+def _leads_to_module(check: Check) -> bool:
+    """Does a name, or anything else, lead to the module ``builtins``, or to its namespace?"""
+    if not isinstance(check, Read):
+        return False
+    return check.expected is builtins or check.expected is vars(builtins)
+
+
+def _apart(check: Any, codes: Sequence[CodeType]) -> frozenset[str] | None:
+    """What must be found as it is in the module ``builtins``, to which a name leads; None: all, and so must the module.
+
+    Only calls are alike, as in :func:`may_lead_elsewhere`.
+    """
+    if type(check) is not Item or type(check.holder) is not dict or check.expected is not builtins:
+        return None
+    if others_run():
+        if others_compute():
+            return None
+        codes = [*codes, *codes_of(check.holder)]
+    found = [bytecode.attributes_not_only_called(x, check.key) for x in codes]
+    apart = frozenset().union(*found)
+    return None if "" in apart else apart
+
+
+def _mentions(code: CodeType, names: Collection[str]) -> bool:
+    """Has code one of these names, or a text that is one? Every recording asks, so nothing is looked up by code."""
+    return any(x in names for x in code.co_names) or any(
+        type(x) is str and x in names for x in code.co_consts
+    )
+
+
+def _found_in_module(name: str, codes: Sequence[CodeType], checks: Sequence[Check]) -> bool:
+    """May code find a built-in function in the module ``builtins``, and not what stands for it?"""
+    if not any(_mentions(code, {name}) for code in codes):
+        return False
+    for code in codes:
+        if _mentions(code, _TO_MODULE):
+            found = reads_of(code)
+            if not _TO_MODULE.isdisjoint(found.imports | found.attributes):
+                return True
+            if "__builtins__" in found.globals:
+                return True
+    ways = [_apart(check, codes) for check in checks if _leads_to_module(check)]
+    return any(apart is None or name in apart or name not in _IN_MODULE for apart in ways)
 
 
 def leads_to_cache(check: Check) -> TypeGuard[Cell]:
@@ -158,11 +218,23 @@ def type_is_followed(codes: Sequence[CodeType], checks: Sequence[Check]) -> bool
     return only_called(codes, "type") and _is_followed(type, codes, checks)
 
 
+def type_in_module(codes: Sequence[CodeType], checks: Sequence[Check]) -> bool:
+    """May this code find ``type`` in the module ``builtins``, where it is not followed?"""
+    return _found_in_module("type", codes, checks)
+
+
 def sum_is_followed(guard: StateGuard, statics: Iterable[Any]) -> bool:
     """The same of ``sum``, which the arguments ``statics`` may be; True where none is needed."""
-    if not CARRIES or id(sum) not in guard.reached:
+    if not CARRIES:
+        return True
+    if guard.limits:
+        return False  # what lies behind them is not known
+    if not all(may_lead_elsewhere(x.holder, x.key, guard.codes) for x in _in_counters(guard)):
+        return False
+    if id(sum) not in guard.reached:
         return True
     followed = _is_followed(sum, guard.codes, guard.checks)
+    followed = followed and not _found_in_module("sum", guard.codes, guard.checks)
     held = (x for holder in guard.reached.values() for x in _held_for_calls(holder))
     return followed and not any(x is sum for x in (*statics, *held))
 
@@ -253,8 +325,24 @@ def _settled(x: Any) -> Any:
     return found
 
 
+class _Builtins:
+    """Stands for the module ``builtins``; what is named in ``apart`` is found as it is."""
+
+    def __init__(self, apart: frozenset[str]) -> None:
+        self._apart = apart
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(builtins, name)
+        original, function = _IN_MODULE.get(name, (None, None))
+        return function if found is original and name not in self._apart else found
+
+
 _BUILTINS = {"float": _float, "int": _int, "len": _len, "type": _type}
 #: Those that are followed under other names too.
 _ELSEWHERE = {id(type): _type}
 if CARRIES:
     _BUILTINS["sum"] = _ELSEWHERE[id(sum)] = summed
+#: Those that are followed as attributes of the module, with what they stand for.
+_IN_MODULE = {name: (getattr(builtins, name), x) for name, x in _BUILTINS.items() if name != "type"}
+#: What code mentions that comes to the module ``builtins`` by other ways than a name of its own module.
+_TO_MODULE = frozenset({"builtins", "__builtins__", "__self__"})

@@ -150,10 +150,12 @@ def run_recorded(
     recorder.sums_followed = sum_is_followed(guard, given.statics)
     recorder.known_hooks = guard.hooks
     uses = entry.owner.uses
-    recorder.item_lines, recorder.size_lines = uses.item_lines, uses.size_lines
+    if not guard.limits:
+        recorder.item_lines, recorder.size_lines = uses.item_lines, uses.size_lines
     recorder.value_lists = uses.value_lists
     recorder.hands_out_arrays = uses.unfit is None
     recorder.reads_clocks = not entry.owner.verify
+    recorder.standing = frozenset([place.key for place in guard.places])
     recorder.found_in_places = {place: place.read() for place in guard.places}
     try:
         return _run(entry, recorder, guard, given, leaves)
@@ -174,7 +176,8 @@ def _run(
 ) -> Any:
     """The result with sizes and numbers as they were recorded."""
     function, uses, source = entry.owner.function, entry.owner.uses, entry.signature.numbers.source
-    standing = {source("place", p, p.kind, str(p.check.key)): p for p in guard.places}
+    varying, places = _varying(entry, guard)
+    standing = {source("place", p, p.kind, str(p.check.key)): p for p in places}
     positions = iter(range(len(entry.number_names)))
     outside = partial(seen_outside, guard, given.statics)
     sizes: dict[int, Any] = {}
@@ -182,12 +185,11 @@ def _run(
 
     def replace(value: Any) -> Any:
         position = next(positions, -1)  # another thread may have put more in a place meanwhile
-        if position not in entry.varying or not is_number(value):  # one stands there already
+        if position not in varying or not is_number(value):  # one stands there already
             return sizes.get(position, value)
         number = source("argument", position, type(value), entry.number_names[position])
         return recorder.varying(number, value)
 
-    recorder.standing = frozenset([place.key for place in guard.places])
     recorder.python_state = partial(_python_state, recorder, guard, entry.held)
     later = ExitStack()
     follows = entry.varying or standing or recorder.item_lines or recorder.size_lines
@@ -242,6 +244,11 @@ def _structure_of(
     structure, given_again = flatten_run(result, leaves, outside, HANDED_IN.containers)
     entry.handed_in |= given_again
     return structure
+
+
+def _varying(entry: Entry, guard: StateGuard) -> tuple[Collection[int], Collection[Place]]:
+    """Which arguments and places hold numbers that vary: none behind limits, where what is recorded is dropped."""
+    return ((), ()) if guard.limits else (entry.varying, guard.places)
 
 
 def _hand_over_sizes(
