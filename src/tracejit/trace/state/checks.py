@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Container
 from dataclasses import dataclass
 from keyword import iskeyword
 from operator import is_
 from types import MemberDescriptorType
 from typing import Any
 
-from .reads import Names
 from .values import (
     MISSING,
     buffer_contents,
@@ -327,7 +326,7 @@ class NewNames(Check):
         self,
         holder: dict[str, Any],
         name: str,
-        names: Names,
+        names: Container[str],
         held: Collection[Any] = (),
         kept: Collection[str] = (),
     ) -> None:

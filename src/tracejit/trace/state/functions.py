@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from . import reads
 from .checks import Attribute, Cell, Item, NewNames
 from .modules import is_module
+from .namespaces import IMPORTED
 from .purity import is_suspect
 from .special import Imported
 from .values import MISSING, cell_content
@@ -147,13 +148,13 @@ class FunctionWalk:
             module = sys.modules.get(target) or sys.modules.get(f"{package}.{target}".rstrip("."))
             self.walk.suspect |= module is None
             if module is not None:
-                self.walk.reach(module, f"module {module.__name__}")
+                self.walk.reach(module, f"module {module.__name__}", way=(None, IMPORTED + target))
 
     def _global(self, namespace: dict[str, Any], builtins: dict[str, Any], key: str) -> None:
         name = f"global {key!r}"
         value = namespace.get(key, MISSING)
         if self.walk.add(Item(namespace, name, key, value), key) and value is not MISSING:
-            self.walk.reach(value, name, 0, key)
+            self.walk.reach(value, name, 0, key, (None, key))
         if value is MISSING and key in builtins:
             name = f"built-in {key!r}"
             if self.walk.add(Item(builtins, name, key, builtins[key]), key):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Mapping
-from functools import partial
 from types import (
     BuiltinFunctionType,
     CodeType,
@@ -31,6 +30,7 @@ from .generators import is_generator
 from .gradients import KnownHooks, leaf_hooks
 from .lists import AppendedLists, Fixed
 from .modules import Structure, hooks_of, hooks_of_all, is_module, plain_attributes, tensors_of
+from .namespaces import Namespaces, Way
 from .optimizers import is_tool, kept_by, step_hooks
 from .package import Package, replaced
 from .purity import OF_ENVIRONMENT, are_suspect, is_suspect, outside_builtin
@@ -45,7 +45,7 @@ from .special import (
 )
 from .tensors import TensorFacts, names_kept
 from .values import MISSING
-from .wrappers import WRAPPERS, attributes_of, inside, is_leaf
+from .wrappers import WRAPPERS, attributes_of, calls_builtin, inside, is_leaf
 
 #: Objects and containers nested deeper than this below a function, argument or module are not looked at.
 MAX_DEPTH = 100
@@ -72,6 +72,7 @@ class Walk:
         self.places: list[Place] = []  # those of ``varying`` that were met
         self.tools: set[int] = set()  # namespaces and groups of optimizers: numbers of their own
         self.names = reads.Names()
+        self.namespaces = Namespaces(self.names)
         self.checks: list[Check] = []
         self.codes: list[CodeType] = []
         self.generators: list[tuple[str, Any]] = []
@@ -98,11 +99,15 @@ class Walk:
 
     # --- the interface ------------------------------------------------------------------------------------------------
 
-    def reach(self, value: Any, name: str, depth: int = 0, key: Any = None) -> None:
+    def reach(
+        self, value: Any, name: str, depth: int = 0, key: Any = None, way: Way | None = None
+    ) -> None:
         """Go on at ``value``, found under ``key``, later, unless it has been reached before or has no state."""
         try:
             if isinstance(value, Tensor):
                 self._tensor(value, name)
+            elif isinstance(value, ModuleType):
+                self.namespaces.note(value, way)
         except ReferenceError:  # a weak proxy of something that is gone: there is nothing behind it
             return
         self.appended.note(value, key)
@@ -158,10 +163,10 @@ class Walk:
         for name, function in replaced():
             self.reach(function, name)
         size = -1
-        while self._waiting or self.names.size != size:
+        while self._waiting or self.names.size + self.namespaces.size != size:
             while self._waiting:
                 self._enter(*self._waiting.popleft())
-            size = self.names.size
+            size = self.names.size + self.namespaces.size
             self._rescan()
             self.appended.settle(self.names, self.reach)
         self.checks = self.appended.open(self.checks, self._seen, self.names)
@@ -175,7 +180,8 @@ class Walk:
         """Checks that depend on everything found."""
         for value, namespace, name, _ in self._objects:
             kept = self._kept(value, namespace)
-            self.add(NewNames(namespace, name, self.names, self.held, kept))
+            read = self.namespaces.names_of(value)
+            self.add(NewNames(namespace, name, read, self.held, kept))
         self._functions.last_checks()
         self._classes.last_checks()
         if self._classes.abstract:
@@ -258,7 +264,7 @@ class Walk:
 
     def _wrapper(self, value: Any, name: str, depth: int) -> None:
         self._own_attributes(value, name, depth)
-        called = outside_builtin(value.func) if _calls_builtin(value) else None
+        called = outside_builtin(value.func) if calls_builtin(value) else None
         if called is not None:
             self.hidden.append((value, called))
         for key, found in inside(value):
@@ -346,17 +352,16 @@ class Walk:
     def _rescan(self) -> None:
         """Look again at everything reached, for the names that became known since."""
         self._classes.scan()
+        self.namespaces.look(self.codes)
         for value, namespace, label, depth in tuple(self._objects):
-            kept = self._kept(value, namespace)
-            for key in [k for k in namespace if k in self.names and k not in kept]:
-                self._attribute(
-                    Item(namespace, f"attribute {key!r} of {label}", key, namespace[key]), depth
-                )
+            kept, names = self._kept(value, namespace), self.namespaces.names_of(value)
+            for key in [k for k in namespace if k in names and k not in kept]:
+                check = Item(namespace, f"attribute {key!r} of {label}", key, namespace[key])
+                self._attribute(check, depth, value)
             for key in self._slots(type(value)):
                 expected = getattr(value, key, MISSING)
-                self._attribute(
-                    Attribute(value, f"attribute {key!r} of {label}", key, expected), depth
-                )
+                slot = Attribute(value, f"attribute {key!r} of {label}", key, expected)
+                self._attribute(slot, depth, value)
         self._functions.scan()
         self._containers.scan()
         for module, label in tuple(self.modules):
@@ -371,9 +376,10 @@ class Walk:
         own: Collection[str] = namespace.get("_own_names", ())
         return kept_by(value, self.names) if id(namespace) in self.tools else own
 
-    def _attribute(self, check: Item | Attribute, depth: int) -> None:
+    def _attribute(self, check: Item | Attribute, depth: int, owner: Any) -> None:
         if self.add(check, check.key):
-            self.reach(check.expected, check.name, depth + 1, check.key)
+            way = (owner, check.key) if isinstance(owner, ModuleType) else None
+            self.reach(check.expected, check.name, depth + 1, check.key, way)
 
     def _slots(self, cls: type) -> list[str]:
         return [
@@ -388,8 +394,3 @@ class Walk:
 def _wrapped(name: str) -> str:
     """What is called the function that ``name`` wraps; what is compiled is one with what it stands for."""
     return name if name == "the function" else f"the function that {name} wraps"
-
-
-def _calls_builtin(value: Any) -> bool:
-    """Does a function with some arguments stand for one that is written in C?"""
-    return type(value) is partial and isinstance(value.func, BuiltinFunctionType)

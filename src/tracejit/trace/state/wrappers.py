@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial, partialmethod, singledispatchmethod
-from types import CodeType, MethodType
+from types import BuiltinFunctionType, CodeType, MethodType
 from typing import Any
 
 import numpy as np
@@ -72,3 +72,12 @@ def attributes_of(value: Any) -> Any:
         return object.__getattribute__(value, "__dict__")
     except AttributeError:
         return None
+
+
+def calls_builtin(wrapper: Any) -> bool:
+    """Does a function with some arguments stand for one that is written in C?
+
+    >>> calls_builtin(partial(abs, -1)), calls_builtin(partial(lambda: 0))
+    (True, False)
+    """
+    return type(wrapper) is partial and isinstance(wrapper.func, BuiltinFunctionType)
