@@ -136,3 +136,31 @@ def test_modules_in_modules(module: Any):
         module.scale = scale
         for _ in range(2):
             assert compiled(tj.ones(1), Options(), "rate").item() == 3.0 * scale
+
+
+class Settings(types.ModuleType):
+    """A module of a class of its own."""
+
+    rate: float
+
+    def named(self, key: str) -> Any:
+        """What has a name that is computed."""
+        return getattr(self, key)
+
+    @property
+    def first(self) -> Any:
+        """The same, without a call in the text."""
+        return getattr(self, min(vars(self)))
+
+
+@pytest.mark.parametrize("read", ["named('ra' + end)", "first"])
+def test_a_module_is_what_its_methods_are_called_on(read: str):
+    settings = Settings("settings")
+    vars(settings).clear()
+    compiled = tj.compile(
+        function_of(f"def step(x, end):\n    return x * settings.{read}", settings=settings)
+    )
+    for rate in (2.0, 3.0, 4.0):
+        settings.rate = rate
+        for _ in range(2):
+            assert compiled(tj.ones(1), "te").item() == rate

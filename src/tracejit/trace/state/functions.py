@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from . import reads
 from .checks import Attribute, Cell, Item, NewNames
 from .modules import is_module
-from .namespaces import IMPORTED
+from .namespaces import IMPORTED, name_of
 from .purity import is_suspect
 from .special import Imported
 from .values import MISSING, cell_content
@@ -82,7 +82,7 @@ class FunctionWalk:
     def enter_library(self, module: ModuleType, name: str) -> None:
         """A module of the standard library: its data and functions count where code mentions them."""
         self.walk.suspect |= is_suspect(module)
-        if module.__name__.partition(".")[0] in sys.stdlib_module_names:
+        if name_of(module).partition(".")[0] in sys.stdlib_module_names:
             self._libraries.append((module, name))
 
     def scan(self) -> None:
@@ -148,7 +148,7 @@ class FunctionWalk:
             module = sys.modules.get(target) or sys.modules.get(f"{package}.{target}".rstrip("."))
             self.walk.suspect |= module is None
             if module is not None:
-                self.walk.reach(module, f"module {module.__name__}", way=(None, IMPORTED + target))
+                self.walk.reach(module, f"module {target}", way=(None, IMPORTED + target))
 
     def _global(self, namespace: dict[str, Any], builtins: dict[str, Any], key: str) -> None:
         name = f"global {key!r}"

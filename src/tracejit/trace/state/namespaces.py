@@ -7,16 +7,17 @@ of which ``module.name`` is all that the reached code has is read by these names
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import pairwise
-from types import CodeType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from ... import bytecode
 from .reads import Names, steps
+from .wrappers import inside
 
-__all__ = ["IMPORTED", "NamedOnly", "Namespaces", "taken_in"]
+__all__ = ["IMPORTED", "NamedOnly", "Namespaces", "Way", "name_of", "taken_in"]
 
 #: How a module is reached: by the name ``key`` in a module, or, without one, in the globals of a function.
 Way = tuple[ModuleType | None, str]
@@ -48,6 +49,18 @@ def taken_in(code: CodeType) -> frozenset[str]:
     return frozenset(found)
 
 
+def name_of(module: ModuleType) -> str:
+    """The name of a module, which it may have lost.
+
+    >>> module = ModuleType("a")
+    >>> before = name_of(module)
+    >>> del module.__name__
+    >>> before, name_of(module)
+    ('a', '')
+    """
+    return str(vars(module).get("__name__", ""))
+
+
 class NamedOnly:
     """The names that code has in its text: of those that it computes, none."""
 
@@ -68,6 +81,7 @@ class Namespaces:
         self._modules: dict[int, ModuleType] = {}
         self._values: set[int] = set()  # those reached as values
         self._taken: set[str] = set()
+        self._codes: set[int] = set()  # by identity, which those who reach code keep
         self._looked = 0
 
     def note(self, module: ModuleType, way: Way | None) -> None:
@@ -89,6 +103,7 @@ class Namespaces:
         every = list(codes)
         for code in every[self._looked :]:
             self._taken |= taken_in(code)
+            self._codes.add(id(code))
         self._looked = len(every)
 
     def names_of(self, value: Any) -> Names | NamedOnly:
@@ -106,8 +121,26 @@ class Namespaces:
             return False
         if not _IMPORTING.isdisjoint(self.names.used):
             return False
+        if self._has_own_code(type(self._modules[module])):
+            return False
         asked.add(module)
         return all(
             key not in self._taken and (holder == 0 or self._is_namespace(holder, asked))
             for holder, key in self._ways[module]
         )
+
+    def _has_own_code(self, kind: type) -> bool:
+        """Does reached code belong to a class of modules? There the module is ``self``."""
+        own = [vars(base) for base in kind.__mro__ if not issubclass(ModuleType, base)]
+        members = [member for namespace in own for member in namespace.values()]
+        return any(id(code) in self._codes for member in members for code in _codes_of(member))
+
+
+def _codes_of(member: Any) -> Iterator[CodeType]:
+    """The code behind a member of a class: of a function, or of those that a descriptor stands for."""
+    if isinstance(member, FunctionType):
+        yield member.__code__
+    elif not isinstance(member, type):
+        for _, found in inside(member):
+            if isinstance(found, FunctionType):
+                yield found.__code__

@@ -30,7 +30,7 @@ from .generators import is_generator
 from .gradients import KnownHooks, leaf_hooks
 from .lists import AppendedLists, Fixed
 from .modules import Structure, hooks_of, hooks_of_all, is_module, plain_attributes, tensors_of
-from .namespaces import Namespaces, Way
+from .namespaces import Namespaces, Way, name_of
 from .optimizers import is_tool, kept_by, step_hooks
 from .package import Package, replaced
 from .purity import OF_ENVIRONMENT, are_suspect, is_suspect, outside_builtin
@@ -255,9 +255,12 @@ class Walk:
 
     def _namespace(self, module: ModuleType, name: str, depth: int) -> None:
         """The names of a module: all of a user's, none of this package's, data and functions of others."""
-        if not reads.is_library_module(module, module.__name__):
+        if not reads.is_library_module(module, name_of(module)):
             if "__getattr__" in vars(module):
                 self.names.names.add("__getattr__")
+            if not reads.is_library_class(type(module)):
+                self.add(Kind(module, name, type(module)))
+                self._classes.enter(type(module))
             self.watch_names(module, vars(module), name, depth)
         else:
             self._functions.enter_library(module, name)
