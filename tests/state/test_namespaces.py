@@ -164,3 +164,26 @@ def test_a_module_is_what_its_methods_are_called_on(read: str):
         settings.rate = rate
         for _ in range(2):
             assert compiled(tj.ones(1), "te").item() == rate
+
+
+INSIDE = """
+def step(x):
+    import package_of_a_user.part
+    return x * package_of_a_user.scale + package_of_a_user.part.shift
+"""
+
+
+def test_the_package_of_what_is_imported_inside_is_watched(monkeypatch: pytest.MonkeyPatch):
+    package, part = (
+        types.ModuleType("package_of_a_user"),
+        types.ModuleType("package_of_a_user.part"),
+    )
+    package.__path__, package.part = [], part  # type: ignore[attr-defined]
+    for found in (package, part):
+        monkeypatch.setitem(sys.modules, found.__name__, found)
+    compiled = tj.compile(function_of(INSIDE))
+    for scale, shift in ((2.0, 1.0), (3.0, 1.0), (5.0, 1.0), (5.0, 4.0)):
+        package.scale, part.shift = scale, shift  # type: ignore[attr-defined]
+        for _ in range(3):
+            assert compiled(tj.ones(1)).item() == scale + shift
+    assert compiled.stats.compiled_calls

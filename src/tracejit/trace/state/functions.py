@@ -147,8 +147,11 @@ class FunctionWalk:
         for target in sorted(found.imports):
             module = sys.modules.get(target) or sys.modules.get(f"{package}.{target}".rstrip("."))
             self.walk.suspect |= module is None
-            if module is not None:
-                self.walk.reach(module, f"module {target}", way=(None, IMPORTED + target))
+            first = sys.modules.get(target.partition(".")[0])  # what "import a.b" gives is a
+            for value in (module, first):
+                if value is not None:
+                    name = f"module {name_of(value)}"
+                    self.walk.reach(value, name, way=(None, IMPORTED + target))
 
     def _global(self, namespace: dict[str, Any], builtins: dict[str, Any], key: str) -> None:
         name = f"global {key!r}"
