@@ -11,6 +11,7 @@ from ...autograd.function import Function
 from ...tensor import Tensor
 from . import reads
 from .checks import Attribute, Item, NewNames
+from .special import Derived
 from .values import MISSING
 
 if TYPE_CHECKING:
@@ -94,6 +95,10 @@ class ClassWalk:
     def scan(self) -> None:
         """Check every name of every class that the code can use by now."""
         for cls, made in tuple(self.classes.items()):
+            if "__subclasses__" in self.walk.names.used and not reads.is_library_class(cls):
+                derived: list[type] = type.__subclasses__(cls)
+                for found in derived:
+                    self.walk.reach(found, f"class {found.__qualname__}")
             for position, owner in enumerate(cls.__mro__):
                 nearer = cls.__mro__[:position]
                 for name, member in self._used(owner, made):
@@ -118,6 +123,8 @@ class ClassWalk:
             if not reads.is_library_class(owner):
                 name = f"class {owner.__qualname__}"
                 self.walk.add(NewNames(self._namespace(owner), name, self.walk.names))
+                if "__subclasses__" in self.walk.names.used:
+                    self.walk.add(Derived(owner))
 
     def _used(self, owner: type, made: bool) -> Iterator[tuple[str, Any]]:
         library = reads.is_library_class(owner)

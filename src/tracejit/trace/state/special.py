@@ -111,6 +111,27 @@ class Registered(Check):
         return None if now == self.seen else "a class was registered with an abstract one"
 
 
+class Derived(Check):
+    """The classes that are derived from a class, which they may outlive."""
+
+    __slots__ = ("seen",)
+
+    def __init__(self, cls: type) -> None:
+        super().__init__(cls, f"the classes derived from {cls.__qualname__}")
+        derived: list[type] = type.__subclasses__(cls)
+        self.seen = [weakref.ref(found) for found in derived]
+
+    def broken(self, bind: Bind) -> str:
+        """The condition as source."""
+        return f"{bind(self.difference)}() is not None"
+
+    def difference(self) -> str | None:
+        """What changed, or None."""
+        now, before = type.__subclasses__(self.holder), [found() for found in self.seen]
+        alike = len(now) == len(before) and all(map(is_, now, before))
+        return None if alike else f"{self.name} are others"
+
+
 class Imported(Check):
     """The modules that are loaded, by their names; those that no function asks for may come in addition."""
 
