@@ -46,6 +46,7 @@ PARTS = (
 PARTS += (
     "normal_bits_",
     "exp_reduced_",
+    "exp_above_",
     "exp_bounded_",
     "exp_sum_",
     "log_sum_",
