@@ -1,4 +1,4 @@
-"""Divisors that make a difference to code: powers of two."""
+"""Divisors that make a difference to code: large powers of two."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from .graph import Value
 
 __all__ = ["is_power_divisor"]
 
+#: Sizes are rarely as large.
+LEAST = 1 << 16
 _DIVISIONS = frozenset({"floor_divide", "remainder"})
 
 
@@ -16,11 +18,12 @@ def is_power_divisor(value: Value, operand: Any) -> bool:
     """Is ``operand`` of ``value`` a power of two by which whole numbers are divided, and has their type that number?
 
     Then the quotient and the rest are parts of the bits. Numbers are sizes to most of the compiler, which makes one
-    program for all; these are not (`passes.simplify.powers_of_two`).
+    program for all; these are not (`passes.simplify.powers_of_two`). Smaller ones are, for they may well be: then
+    each power would have kernels of its own.
 
     >>> from tracejit.ir import parse
-    >>> graph = parse("graph f(x: i8[3]) { %0: i8[3] = remainder(x, 64) %1: i8[3] = mul(%0, 8) return %1 }")
-    >>> [is_power_divisor(value, value.operands[1]) for value in graph.values]
+    >>> text = "graph f(x: i32[3]) { %0: i32[3] = remainder(x, 65536) %1: i32[3] = remainder(%0, 8) return %1 }"
+    >>> [is_power_divisor(value, value.operands[1]) for value in parse(text).values]
     [True, False]
     """
     if value.op is None or value.op.name not in _DIVISIONS:
@@ -34,4 +37,4 @@ def is_power_divisor(value: Value, operand: Any) -> bool:
     if dtype.is_floating_point or dtype.is_complex:
         return False
     end = 1 << (8 * dtype.itemsize - int(dtype.is_signed))
-    return 0 < y < end and y & (y - 1) == 0
+    return LEAST <= y < end and y & (y - 1) == 0

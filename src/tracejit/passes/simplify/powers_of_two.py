@@ -1,18 +1,18 @@
-"""Whole numbers divided by a power of two: the rest is their last bits, the quotient what is before them.
+"""Whole numbers divided by a large power of two: the rest is their last bits, the quotient what is before them.
 
 Before::
 
     graph f(x: i64[3]) {
-        %0: i64[3] = floor_divide(x, 8)
-        %1: i64[3] = remainder(x, 8)
+        %0: i64[3] = floor_divide(x, 65536)
+        %1: i64[3] = remainder(x, 65536)
         return %0, %1
     }
 
 After::
 
     graph f(x: i64[3]) {
-        %0: i64[3] = bitwise_right_shift(x, 3)
-        %1: i64[3] = bitwise_and(x, 7)
+        %0: i64[3] = bitwise_right_shift(x, 16)
+        %1: i64[3] = bitwise_and(x, 65535)
         return %0, %1
     }
 

@@ -2,8 +2,8 @@
 
 Two recordings of equal structure differ in nothing but numbers: the extents of inputs (those above one: zero and one
 are structure, because broadcasting treats them differently), strides that follow from no extent, sizes among the
-attributes of ops, and whole numbers used in arithmetic (the count in a mean; not powers of two that divide whole
-numbers). The shapes of computed values follow from these by the ops' own type rules.
+attributes of ops, and whole numbers used in arithmetic (the count in a mean; not large powers of two that divide
+whole numbers). The shapes of computed values follow from these by the ops' own type rules.
 """
 
 from __future__ import annotations
