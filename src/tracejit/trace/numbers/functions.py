@@ -13,7 +13,7 @@ import gc
 import math
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from types import BuiltinFunctionType, CodeType, FunctionType
 from typing import Any, TypeGuard
@@ -42,31 +42,27 @@ from .plain_parts import plain_parts
 from .sums import CARRIES, summed
 
 
-@contextmanager
-def following(guard: StateGuard) -> Iterator[None]:
+def following(guard: StateGuard) -> AbstractContextManager[None]:
     """The names in the code that ``guard`` is about lead to functions that keep numbers varying."""
-    undo: list[Callable[[], None]] = []
-    try:
-        for check in guard.checks:
-            if type(check) in (Item, Cell):
-                _replace(check, guard, undo)
-        for check in _in_counters(guard):
-            _replace(check, guard, undo)
-        yield
-    finally:
-        for step in undo:
-            step()
+    return _replaced([x for x in guard.checks if type(x) in (Item, Cell)], guard)
+
+
+def following_sums(guard: StateGuard) -> AbstractContextManager[None]:
+    """``sum`` leads to a function that keeps numbers varying: those that a run finds while it sums are in time."""
+    sums = (
+        check
+        for check in (guard.checks if CARRIES else ())
+        if leads_to(sum, check) or _is_missing(check, "sum") or _leads_to_module(check)
+    )
+    return _replaced(sums, guard)
 
 
 @contextmanager
-def following_sums(guard: StateGuard) -> Iterator[None]:
-    """``sum`` leads to a function that keeps numbers varying: those that a run finds while it sums are in time."""
+def _replaced(checks: Iterable[Check], guard: StateGuard) -> Iterator[None]:
+    """What these checks are about is replaced where that can be followed, and what counters call."""
     undo: list[Callable[[], None]] = []
     try:
-        for check in guard.checks if CARRIES else ():
-            if leads_to(sum, check) or _is_missing(check, "sum") or _leads_to_module(check):
-                _replace(check, guard, undo)
-        for check in _in_counters(guard):
+        for check in (*checks, *_in_counters(guard)):
             _replace(check, guard, undo)
         yield
     finally:

@@ -108,18 +108,21 @@ class Namespaces:
 
     def names_of(self, value: Any) -> Names | NamedOnly:
         """The names that code can read of an object."""
-        plain = self.names.everything and isinstance(value, ModuleType)
+        plain = self.names.everything and isinstance(value, ModuleType) and self._only_by_names()
         return self._named if plain and self._is_namespace(id(value), set()) else self.names
+
+    def _only_by_names(self) -> bool:
+        """Has the code no other way to modules than their names?"""
+        called = self.names.globals
+        if not (_WITHOUT_NAMES.isdisjoint(called) and _IMPORTING.isdisjoint(called)):
+            return False
+        return _IMPORTING.isdisjoint(self.names.used)
 
     def _is_namespace(self, module: int, asked: set[int]) -> bool:
         """Is a module nowhere a value? Modules that lead to each other are none by that."""
         if module in asked:
             return True
         if module in self._values or module not in self._ways:
-            return False
-        if not (_WITHOUT_NAMES | _IMPORTING).isdisjoint(self.names.globals):
-            return False
-        if not _IMPORTING.isdisjoint(self.names.used):
             return False
         if self._has_own_code(type(self._modules[module])):
             return False
