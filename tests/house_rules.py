@@ -19,6 +19,7 @@ LAYERS: dict[str, int] = {
     ),
     **dict.fromkeys(
         (
+            "aligned",
             "backoff",
             "bytecode",
             "determinism",

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from . import dtypes
+from . import aligned, dtypes
 from .cuda.arrays import placed
 from .device import index_of
 from .saved_values import Packer, unpack
@@ -246,7 +246,7 @@ def _read_tensors(path: Path, header: dict[str, Any], index: int) -> dict[str, T
                 raise _damaged(
                     path, f"{name!r} has element type {entry['dtype']}, which tensors cannot hold"
                 )
-            array: Any = np.empty(entry["shape"], dtype.np)
+            array: Any = aligned.empty(tuple(entry["shape"]), dtype.np)
             file.seek(header["start"] + entry["data_offsets"][0])
             if array.nbytes and file.readinto(array.reshape(-1).view(np.uint8)) != array.nbytes:
                 raise _damaged(path, f"the data of {name!r} is cut short")

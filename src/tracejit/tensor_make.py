@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from . import dtypes, ops
+from . import aligned, dtypes, ops
 from .cuda.arrays import device_index, is_on_device
 from .device import device, index_of
 from .dtypes import DType
@@ -205,7 +205,7 @@ def _from_data(data: Any, wanted: DType | None) -> Tensor:
             return _no_view(row)
         array = _filled(flat, shape, dtype)
     else:
-        array = array.astype((wanted or dtypes.from_numpy(array.dtype)).np, order="C", copy=True)
+        array = aligned.copy(array, (wanted or dtypes.from_numpy(array.dtype)).np)
     if MODES.recorder is not None:
         return written_down(array)
     return Tensor._wrap(array)
@@ -342,7 +342,7 @@ def _filled(flat: list[Any], shape: tuple[int, ...], dtype: DType) -> Any:
     values = [v != 0 for v in flat] if dtype is dtypes.bool_ else flat
     with np.errstate(over="ignore"):
         array = np.array(values, np.float64 if dtype.is_floating_point else bool)
-        return array.astype(dtype.np).reshape(shape)
+        return aligned.copy(array, dtype.np).reshape(shape)
 
 
 def _integers(values: list[Any], dtype: DType) -> Any:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..aligned import has_memory
 from ..cuda.arrays import MODULES, device_index, is_writeable, module_of
 from ..errors import AutogradError
 from ..mirrored import Mirrored
@@ -123,6 +124,5 @@ def _is_sole(gradient: Tensor) -> bool:
         return type(gradient._block) is not Mirrored and getrefcount(gradient._block) <= 2
     if getrefcount(array) > 3:
         return False
-    flags = array.flags
-    owned = flags.owndata or gradient._block is not None
-    return bool(flags.c_contiguous and is_writeable(array) and owned)
+    owned = gradient._block is not None or has_memory(array)
+    return bool(array.flags.c_contiguous and is_writeable(array) and owned)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
+from .. import aligned
 from ..cuda.arrays import placed
 from ..device import index_of
 from ..dtypes import DType, get_default_dtype
@@ -24,7 +23,7 @@ def empty_parameter(*shape: int, device: Any = None, dtype: DType | None = None)
     """A parameter whose values are still to be set (they are zeros, not garbage)."""
     dtype = get_default_dtype() if dtype is None else dtype
     refuse_negative(shape)
-    return Parameter(Tensor._wrap(placed(np.zeros(shape, dtype.np), index_of(device))))
+    return Parameter(Tensor._wrap(placed(aligned.zeros(shape, dtype.np), index_of(device))))
 
 
 class Identity(Module):

@@ -12,6 +12,7 @@ from ..listening.classes import disabled
 from ..meta import META
 from ..modes import MODES
 from ..ops.functions.factories import empty
+from ..ops.slabs import copied
 from ..tensor import Tensor
 
 
@@ -64,7 +65,7 @@ class Parameter(Tensor):
         if found is None and MODES.recorder is not None:
             found = memo[id(self)] = _copied_inside(self)
         if found is None:
-            array, index = self.array.copy(), self._device_index()
+            array, index = copied(self.array), self._device_index()
             found = _rebuild(type(self), array, self.requires_grad, _attributes(self), index)
             memo[id(self)] = found
         result: Parameter = found

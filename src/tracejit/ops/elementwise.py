@@ -19,7 +19,7 @@ from .comparison import isnan as isnan
 from .comparison import ne as ne
 from .extremes import larger, smaller
 from .namespace import wide, xp
-from .slabs import copied, shared
+from .slabs import converted, copied, shared
 from .source import full
 from .table import Array, Sample, elementwise
 
@@ -94,7 +94,7 @@ def clone(x: Array) -> Array:
 @elementwise("x", promotion=p.same_or_complex)
 def detach_copy(x: Array) -> Array:
     """x without its history; in the IR this marks where gradients stop."""
-    return x.copy()
+    return copied(x)
 
 
 @elementwise("x", promotion=p.same_or_complex, grad={"x": lambda g: g, "y": zeros_like})
@@ -119,7 +119,7 @@ def cast(x: Array, *, dtype: Any) -> Array:
         dtype is float8_e4m3fn
     ):  # which has no infinity: what is beyond it becomes the largest number
         x = xp(x).clip(x.astype(np.float32), -448.0, 448.0)
-    return x.astype(dtype.np)
+    return converted(x, dtype.np)
 
 
 @elementwise("x * x", promotion=p.numeric_or_complex, grad=lambda g, x: g * (x * 2))

@@ -29,6 +29,7 @@ SHARE = frozenset(
         "where",
         "chosen",
         "clone",
+        "detach_copy",
         "leaning",
         "square",
         "cube",

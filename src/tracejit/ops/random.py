@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes
+from .. import aligned, dtypes
 from ..dtypes import DType
 from ..errors import DtypeError
 from ..types import Shape, TensorType
@@ -159,11 +159,11 @@ def random_uniform(key: Array, *, index: int, shape: Shape, dtype: Any) -> Array
     """
     if dtype is dtypes.float64:
         w = _words(key, index, shape, 2)
-        return _math("uniform_f64", w[:, 0], w[:, 1]).reshape(shape)
+        return aligned.copy(_math("uniform_f64", w[:, 0], w[:, 1])).reshape(shape)
     bits = _words(key, index, shape, 1)[:, 0]
     if dtype.itemsize == 2:
         bits = bits & np.uint32(_HALF_MASK[dtype.short])
-    return _math("uniform_f32", bits).astype(dtype.np).reshape(shape)
+    return aligned.copy(_math("uniform_f32", bits), dtype.np).reshape(shape)
 
 
 _HALF_MASK = {"f16": 0xFFE00000, "bf16": 0xFF000000}
@@ -185,9 +185,9 @@ def random_normal(key: Array, *, index: int, shape: Shape, dtype: Any) -> Array:
     """Standard normal numbers (Box and Muller)."""
     if dtype is dtypes.float64:
         w = _words(key, index, shape, 4)
-        return _math("normal_f64", *(w[:, j] for j in range(4))).reshape(shape)
+        return aligned.copy(_math("normal_f64", *(w[:, j] for j in range(4)))).reshape(shape)
     w = _words(key, index, shape, 2)
-    return _math("normal_f32", w[:, 0], w[:, 1]).astype(dtype.np).reshape(shape)
+    return aligned.copy(_math("normal_f32", w[:, 0], w[:, 1]), dtype.np).reshape(shape)
 
 
 def _bits_type(key: TensorType, *, index: int, shape: Shape) -> TensorType:

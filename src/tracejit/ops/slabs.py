@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import config
+from .. import aligned, config
 from ..cuda.arrays import module_of
 from .float_errors import ignore, restore
 
@@ -92,11 +92,20 @@ def copied(x: Array) -> Array:
     >>> copied(np.ones((2, 3))[:, ::2]).flags.c_contiguous
     True
     """
-    n = shared(x)
-    if n is _SHARED_NUMPY and x.dtype.kind in "iufc":
-        found: Array = n.positive(x)  # a loop that copies
-        return found if found.flags.c_contiguous else found.copy("C")
-    return n.array(x, copy=True, order="C")
+    if shared(x) is _SHARED_NUMPY and x.dtype.kind in "iufc":
+        found = _by_pool(np.positive, [x], x.dtype)  # a loop that copies
+        if found is not None and found.flags.c_contiguous:
+            return found
+    return aligned.copy(x)
+
+
+def converted(x: Array, dtype: Any) -> Array:
+    """``x.astype(dtype)``, which keeps the order of memory.
+
+    >>> converted(np.ones((2, 3)).T, np.float32).strides
+    (4, 12)
+    """
+    return aligned.copy(x, dtype) if x.flags.c_contiguous else x.astype(dtype)
 
 
 def _shared_call(run: Any, *operands: Any) -> Array:
@@ -144,7 +153,7 @@ def elementwise(
     axis = _axis(shape)
     if axis is None or math.prod(shape) < LARGE or not all(map(_by_rows, arrays)):
         return None
-    out = np.empty(shape, dtype)
+    out = aligned.empty(shape, dtype)
 
     def at_once(start: int, stop: int) -> None:
         run(*_rows(arrays, axis, len(shape), start, stop), out=_cut(out, axis, start, stop))
@@ -191,7 +200,7 @@ def along_rows(run: Callable[[Array], Array], x: Array, count: int, dtype: Any) 
     axis = _axis(x.shape[:-1]) if additions >= LARGE else None
     if axis is None:
         return run(x)
-    out = np.empty((*x.shape[:-1], count), dtype)
+    out = aligned.empty((*x.shape[:-1], count), dtype)
     work = _by_blocks(lambda first, last: run(_cut(x, axis, first, last)), out, axis, x.size)
     _share(work, x.shape[axis], additions)
     return out

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes
+from .. import aligned, dtypes
 from ..cuda.arrays import filled
 from ..dtypes import DType
 from ..types import Scalar, Shape, TensorType
@@ -33,8 +33,8 @@ def full(*, shape: Shape, value: Scalar, dtype: Any) -> Array:
     if index >= 0:
         return filled(shape, convert_scalar(value, dtype), index)
     if type(value) is int and value == 0:
-        return np.zeros(shape, dtype.np)
-    array = np.empty(shape, dtype.np)
+        return aligned.zeros(shape, dtype.np)
+    array = aligned.empty(shape, dtype.np)
     array[...] = convert_scalar(value, dtype)
     return array
 
@@ -54,7 +54,7 @@ def _arange_type(*, start: Scalar, step: Scalar, count: int, dtype: DType) -> Te
 )
 def arange(*, start: Scalar, step: Scalar, count: int, dtype: Any) -> Array:
     """``start + i * step`` for i below ``count``."""
-    return (start + np.arange(count) * step).astype(dtype.np)
+    return aligned.copy(start + np.arange(count) * step, dtype.np)
 
 
 def _literal_type(*, values: tuple[Scalar, ...], shape: Shape, dtype: DType) -> TensorType:

@@ -6,8 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
+from .. import aligned
 from ..autograd.grad_mode import enable_grad, set_grad_enabled
 from ..autograd.handle import RemovableHandle
 from ..autograd.slots import gradient_of
@@ -15,6 +14,7 @@ from ..cuda.arrays import placed
 from ..errors import ArgumentError
 from ..modes import MODES
 from ..nn.tree import clear_grad
+from ..ops.slabs import copied
 from ..ops.source import full
 from ..tensor import Tensor
 from ..types import TensorType
@@ -243,10 +243,10 @@ class Optimizer:
                 begun = _begun(kind, value, shape)
             else:
                 if isinstance(value, Tensor):
-                    array = value.array.copy(order="C")
+                    array = copied(value.array)
                 else:
-                    array = np.full(kind.shape if shape is None else shape, value, kind.dtype.np)
-                    array = placed(array, parameter._device_index())
+                    size, index = kind.shape if shape is None else shape, parameter._device_index()
+                    array = placed(aligned.full(size, value, kind.dtype.np), index)
                 begun = Tensor._wrap(array)
             found = state.begin(name, begun)
         return found

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..cuda.arrays import placed
 from ..ops.elementwise import cast
+from ..ops.slabs import copied
 from ..tensor import Tensor
 from .state import StateTable, plain
 
@@ -83,7 +84,7 @@ def _restored(name: Any, value: Any, parameter: Tensor, counters: Counters | Non
         return type(value)(_restored("", x, parameter, counters) for x in value)
     if not isinstance(value, Tensor):
         return copy.deepcopy(value)
-    copied = Tensor._wrap(placed(value.array.copy(order="C"), parameter._device_index()))
+    own = Tensor._wrap(placed(copied(value.array), parameter._device_index()))
     if name == "step" or not value.dtype.is_floating_point:
-        return copied
-    return cast(copied, dtype=parameter.dtype)
+        return own
+    return cast(own, dtype=parameter.dtype)

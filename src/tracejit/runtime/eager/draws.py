@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ... import aligned
 from ...dtypes import DType, int64
 from ...ops.keys import set_kernel_draw
 from ...ops.random import RandomSource, stream_of
@@ -52,7 +53,7 @@ def _on_host(op: RandomSource, key: Any, index: int, shape: Shape, dtype: DType)
         table = _tables[kind] = _table(op, dtype)
     count, each = numel(shape), WORDS // op.words[dtype.short]
     blocks, rest = divmod(count, each)
-    out: np.ndarray = np.empty(shape, dtype.np)
+    out = aligned.empty(shape, dtype.np)
     seed, offset = map(signed, stream_of(key, index))
     arguments = {"out": out.ctypes.data, "seed": seed, "offset": offset, "first": count - rest}
     table.run_slots(0, table.n_steps, *(arguments[name] for name in PARAMETERS), blocks, rest)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ... import config
+from ... import aligned, config
 from ...cuda.arrays import address_of
 from ...ops.host_fourier import set_fourier
 
@@ -53,7 +53,7 @@ class _Call:
         self.table: Any = build_table([Step(address(of.module()), given, tiles, of.grain)])
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        out = np.empty(self.shape, self.result)
+        out = aligned.empty(self.shape, self.result)
         rows = x if x.flags.c_contiguous else np.ascontiguousarray(x)
         if self.table.run_slots(0, 1, address_of(rows), address_of(out)):
             raise FloatingPointError("a transform that is not finite")

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import config, dtypes
+from ... import aligned, config, dtypes
 from ...dtypes import DType
 from ...ops.combining import set_combining
 from ...ops.namespace import set_kernel_function
@@ -48,7 +48,7 @@ def _apply(name: str, x: np.ndarray) -> np.ndarray | None:
     if x.size < least or ours not in _CHEAP + _DEAR or x.dtype not in _FINE or config.disabled:
         return None
     table = _table(ours, dtypes.from_numpy(x.dtype))
-    read, out = np.ascontiguousarray(x), np.empty(x.shape, x.dtype)
+    read, out = np.ascontiguousarray(x), aligned.empty(x.shape, x.dtype)
     table.run_slots(0, table.n_steps, read.ctypes.data, out.ctypes.data, x.size)
     return out
 
@@ -66,7 +66,7 @@ def _row_product(x: np.ndarray) -> np.ndarray | None:
     if config.disabled:
         return None
     rows, n = np.ascontiguousarray(x), x.shape[-1]
-    out = np.empty(x.shape[:-1], x.dtype)
+    out = aligned.empty(x.shape[:-1], x.dtype)
     table = _product_table(dtypes.from_numpy(x.dtype), max(1, _MULTIPLIED // n).bit_length())
     table.run_slots(0, table.n_steps, rows.ctypes.data, out.ctypes.data, n, out.size)
     return out
@@ -117,7 +117,7 @@ def _search(sequence: np.ndarray, values: np.ndarray, right: bool) -> np.ndarray
     each = values.shape[-1] if several else _EACH
     tasks = -(-values.size // each)
     apart = tasks < MAX_THREADS
-    out = np.empty(values.shape, np.int64)
+    out = aligned.empty(values.shape, np.int64)
     ends = np.empty((tasks if apart else MAX_THREADS) * each, np.int64)
     pointers = [x.ctypes.data for x in (rows, wanted, out, ends)]
     numbers = (length, length * several, each, values.size, length.bit_length(), apart)

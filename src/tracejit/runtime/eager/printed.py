@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import config, dtypes
+from ... import aligned, config, dtypes
 from ...cuda.arrays import address_of
 from ...dtypes import DType
 from ...ops.namespace import set_widening
@@ -54,7 +54,7 @@ def run(
     table = _table(*key)
     if table is None:
         return None
-    out = np.empty(np.broadcast_shapes(*[x.shape for x in arrays]), dtype)
+    out = aligned.empty(np.broadcast_shapes(*[x.shape for x in arrays]), dtype)
     table.run_slots(0, 1, *map(address_of, (*arrays, out)), math.prod(out.shape))
     return out
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ... import aligned
 from ...cuda.arrays import address_of
 from ...ops.slabs import POOLED
 from ..assembled import Effort, assembled, is_stored, process_triple
@@ -91,7 +92,7 @@ def apply(run: Any, arrays: Sequence[Array], dtype: np.dtype[Any]) -> Array | No
         work = _known[key] = _work(run, arrays, dtype)
     if work is None or (work.shared and is_occupied()):
         return None
-    out = np.empty(work.shape, dtype)
+    out = aligned.empty(work.shape, dtype)
     words = [*work.head]
     for x, strides, bits in zip((*arrays, out), work.strides, work.aligned, strict=True):
         place = address_of(x)

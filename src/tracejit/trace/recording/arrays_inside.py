@@ -18,6 +18,7 @@ from weakref import ref
 
 import numpy as np
 
+from ...aligned import has_memory
 from ...autograd.grad_mode import no_grad
 from ...cuda.arrays import is_on_device
 from ...dtypes import DType
@@ -108,8 +109,8 @@ class ArraysInside:
         return found
 
     def _array_shown(self, array: Any) -> Tensor | None:
-        owner = array if array.base is None else array.base
-        plain = type(array) is np.ndarray and type(owner) is np.ndarray and owner.flags.owndata
+        owner = array.base if type(array.base) is np.ndarray else array
+        plain = type(array) is np.ndarray and type(owner) is np.ndarray and has_memory(owner)
         if not plain or not array.flags.writeable or not array.flags.c_contiguous:
             return None
         self.not_in_rounds()
