@@ -288,3 +288,26 @@ def test_the_environment_sets_the_number_of_threads(text: str, expected: int | N
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     assert result.stdout.strip() == str(expected or usable)
     assert ("not a positive integer" in result.stderr) == (text == "many")
+
+
+TURN = """
+def rt_turn(count: "i64*", turn: "i64*", lo: "i64", hi: "i64", worker: "i64") -> "i32":
+    count[0] = count[0] + 1
+    for i in range(lo, hi):
+        turn[i] = count[0]
+    return 0
+"""
+
+
+def test_every_other_job_begins_with_what_the_last_one_ended_with(four_threads) -> None:
+    """What a thread touched last is in its caches."""
+    count, turn = np.zeros(1, np.int64), np.zeros(4000, np.int64)
+    step = Step(kernel(TURN), [(0, 0), (1, 0)], (-1, 4000), 10, for_workers(1))
+    table = build_table([step])
+    found = []
+    for _ in range(4):
+        count[:] = 0
+        assert table.run_slots(0, 1, count.ctypes.data, turn.ctypes.data) == 0
+        found.append(turn[::1000].tolist())
+    assert sorted(found[0]) == [1, 2, 3, 4]
+    assert found == [found[0], found[0][::-1]] * 2

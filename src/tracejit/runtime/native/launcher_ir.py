@@ -94,10 +94,11 @@ POOL = {
     "job_chunk": 35,
     "job_float_mode": 36,  # of the thread that runs the job
     "job_workers": 37,  # those with a number below this take part
+    "job_backwards": 38,  # 1: every thread begins with the last of its chunks
     "error": 40,
 }
 MASK_BYTES = 128  # of one CPU set: 1024 CPUs
-POOL_CELLS = 48  # from here 8 words per thread: next chunk, end of its chunks
+POOL_CELLS = 48  # from here 8 words per thread: next chunk, end of its chunks, the first of them
 
 _PAUSE = {
     "x86": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),

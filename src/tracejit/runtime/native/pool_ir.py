@@ -28,6 +28,7 @@ done:
 ;   for (k = 0; k < threads; k++) {
 ;     cell = cells[(worker + k) % threads];
 ;     while (cell.next < cell.end && (c = cell.next++) < cell.end) {
+;       if (backwards) c = cell.begin + cell.end - 1 - c;
 ;       lo = c * chunk;  code = fn(args, lo, min(lo + chunk, extent), worker);
 ;       if (code) error = unsigned_min(error, c << 32 | code);   -- the first failing chunk wins
 ;   } }
@@ -46,6 +47,9 @@ begin:
   %extent = load i64, ptr %extent.p
   %chunk.p = getelementptr i64, ptr %pool, i64 35
   %chunk = load i64, ptr %chunk.p
+  %backwards.p = getelementptr i64, ptr %pool, i64 38
+  %backwards.word = load i64, ptr %backwards.p
+  %backwards = trunc i64 %backwards.word to i1
   %error.p = getelementptr i64, ptr %pool, i64 40
   br label %victim
 victim:
@@ -59,16 +63,22 @@ victim:
   %next.p = getelementptr i64, ptr %pool, i64 %cell.i
   %end.p = getelementptr i64, ptr %next.p, i64 1
   %end = load i64, ptr %end.p
+  %begin.p = getelementptr i64, ptr %next.p, i64 2
+  %first = load i64, ptr %begin.p
+  %ends = add i64 %first, %end
+  %mirror = sub i64 %ends, 1
   br label %take
 take:
   %seen = load atomic i64, ptr %next.p monotonic, align 8
   %maybe = icmp slt i64 %seen, %end
   br i1 %maybe, label %claim, label %victim.done
 claim:
-  %c = atomicrmw add ptr %next.p, i64 1 monotonic
-  %got = icmp slt i64 %c, %end
+  %turn = atomicrmw add ptr %next.p, i64 1 monotonic
+  %got = icmp slt i64 %turn, %end
   br i1 %got, label %run, label %victim.done
 run:
+  %last.first = sub i64 %mirror, %turn
+  %c = select i1 %backwards, i64 %last.first, i64 %turn
   %lo = mul i64 %c, %chunk
   %lo.end = add i64 %lo, %chunk
   %cut = icmp slt i64 %lo.end, %extent
@@ -246,7 +256,8 @@ done:
 ;   if (most) threads = min(threads, most);
 ;   per = ceil(extent / (coarse ? threads : 4 * threads));
 ;   chunk = max(1, ceil(per / grain)) * grain;  n = ceil(extent / chunk);
-;   cells[v] = { ceil(n * v / threads), ceil(n * (v + 1) / threads) };
+;   cells[v] = { ceil(n * v / threads), ceil(n * (v + 1) / threads), ceil(n * v / threads) };
+;   backwards = generation & 1;   -- every other job begins with what the one before ended with, which is in the caches
 ;   open the job; spread and wake sleepers; work(pool, 0); close it; wait for those inside; unlock;
 define internal i32 @parallel(ptr %pool, ptr %fn, ptr %args, i64 %extent, i64 %grain,
                               i1 %coarse, i64 %most) nounwind {
@@ -291,6 +302,8 @@ cells:
   %end.p = getelementptr i64, ptr %next.p, i64 1
   store i64 %from, ptr %next.p
   store i64 %to, ptr %end.p
+  %begin.p = getelementptr i64, ptr %next.p, i64 2
+  store i64 %from, ptr %begin.p
   %more = icmp slt i64 %v.next, %threads
   br i1 %more, label %cells, label %open
 open:
@@ -312,6 +325,9 @@ open:
   %s = load atomic i64, ptr %pool monotonic, align 8
   %generation = lshr i64 %s, 16
   %generation.next = add i64 %generation, 1
+  %backwards.p = getelementptr i64, ptr %pool, i64 38
+  %backwards = and i64 %generation.next, 1
+  store i64 %backwards, ptr %backwards.p
   %s.up = shl i64 %generation.next, 16
   %s.open = or i64 %s.up, 1
   store atomic i64 %s.open, ptr %pool seq_cst, align 8
