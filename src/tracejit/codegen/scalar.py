@@ -284,7 +284,22 @@ def elementwise_expression(
     """
     template = _template(value, tuple([dtype for _, dtype in texts]), safe)
     assert template is not None, f"{value} has no scalar expression"
+    if _is_below_maximum(value):
+        template = template.replace("exp_f", "exp_bounded_f")
     return template.format(*[text for text, _ in texts])
+
+
+def _is_below_maximum(value: Value) -> bool:
+    """Is it the exponential of a number less the largest of some, of which it is one? None of those is above zero."""
+    if value.op is None or value.op.name != "exp":
+        return False
+    difference = value.operands[0]
+    if not isinstance(difference, Value) or difference.op is None or difference.op.name != "sub":
+        return False
+    number, most = difference.operands
+    if not isinstance(most, Value) or most.op is None or most.op.name != "amax":
+        return False
+    return most.operands[0] is number
 
 
 def _is_plain(scalar: str) -> bool:

@@ -45,7 +45,10 @@ def ask_for_rows(writer: Writer, batches: Batches, first: Set[Value], indent: in
         pointer = writer.pointer(value, access, written=False)
         writer.variables = kept | dict.fromkeys(nest.reduced, "0")
         writer.variables[row] = f"({kept[row]} + {batches.rows})"
-        writer.variables[inner] = f"line * {elements}"
-        text.add(indent, f"for line in range({writer.number(f'{pointer}_lines', lines)}):")
-        text.add(indent + 1, f"asked = ask_for({pointer}, {writer.address(access, pointer)})")
+        # What is asked for is what the loop counts: quick code would compute anything else in every round.
+        begins = writer.fresh()
+        ends = f"{begins} + {writer.number(f'{pointer}_lines', lines)} * {elements}"
+        text.add(indent, f"{begins} = {writer.address(access, pointer)}")
+        text.add(indent, f"for element in range({begins}, {ends}, {elements}):")
+        text.add(indent + 1, f"asked = ask_for({pointer}, element)")
     writer.variables = kept

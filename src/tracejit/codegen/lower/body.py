@@ -49,6 +49,8 @@ class Loop:
     slots: dict[str, str]
     outer: frozenset[str]
     interleave: int
+    #: Is it inside of another loop?
+    inner: bool = False
 
 
 @dataclass(slots=True)

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from tracejit.codegen.lower.body import BITS, Body, Loop, body_of
 from tracejit.codegen.lower.carried import IN_TURN, CarriedLanes, is_sum
+from tracejit.codegen.lower.front import Front, across, shifted
 from tracejit.codegen.lower.instructions import FAILED, Instruction, NotWidened, is_literal
 from tracejit.codegen.lower.meetings import pairs_to_compare
 from tracejit.codegen.lower.rounds import Rounds, Target
@@ -87,9 +88,9 @@ def widened(
 class _VectorLoop(CarriedLanes):
     """Prints a loop as blocks: before, main (all parts), join, between, rest (what is left), end, done.
 
-    Where an array is streamed, there are two of main, one of which writes past the caches. Where the body makes usual
-    choices, main computes what is usual, and so does a block before the rest, the tail; both leave everything from the
-    first exception on to what follows.
+    Long rows may go through rest first, too (`front`). Where an array is streamed, there are two of main, one of which
+    writes past the caches. Where the body makes usual choices, main computes what is usual, and so does a block before
+    the rest, the tail; both leave everything from the first exception on to what follows.
     """
 
     def __init__(
@@ -106,10 +107,14 @@ class _VectorLoop(CarriedLanes):
         self.pairs = pairs_to_compare(body)
         self.one_by_one = body.better_one_by_one()
         self.streamed = self._streamed()
+        self.front: Front | None = None
 
     def lines(self) -> list[str]:
         """All lines, from the branch into the loop to the label after it."""
         name, loop = self.name, self.loop
+        if not (self.one_by_one or self.pairs or self.lanes == 1):
+            address = shifted(loop, self.body, self.usual)
+            self.front = None if address is None else Front(self, loop, address)
         self.hoist()
         starts = [self.start(carried) for carried in self.body.carried]
         mains = [self._main("main", starts)]
@@ -143,7 +148,11 @@ class _VectorLoop(CarriedLanes):
         self.fold_lanes(end, sums)
         end += [f"  br label %{name}.done", f"{name}.done:"]
         bodies = [line for main in reversed(mains) for line in main.lines]
-        return [*self._entry(), *bodies, *join, *between, *rest.lines, *end]
+        entry = self._entry()
+        if self.front is not None:
+            rest.lines[1:1] = self.front.rest()
+            rest.lines += self.front.over()
+        return [*entry, *bodies, *join, *between, *rest.lines, *end]
 
     def _exits(self, lines: list[str], mains: Sequence[Rounds]) -> tuple[str, list[list[str]]]:
         """Where the rounds of main stopped, and what they left in every part of what is carried."""
@@ -176,13 +185,17 @@ class _VectorLoop(CarriedLanes):
             f"{name}.before:",
             *self.before,
             *apart,
-            f"  %{name}.whole = and i64 %{name}.span, -{self.lanes * loop.interleave}",
-            f"  %{name}.stop = add nsw i64 {loop.start}, %{name}.whole",
+            f"  %{name}.whole = and i64 %{name}.span, {-self._together}",
             f"  %{name}.several = icmp ne i64 %{name}.whole, 0",
             f"  br i1 %{name}.several, label %{name}.choose, label %{name}.between",
             f"{name}.choose:",
             *choice,
         ]
+
+    @property
+    def _together(self) -> int:
+        """Elements that a round of main does."""
+        return self.lanes * self.loop.interleave
 
     def _streamed(self) -> list[Instruction]:
         """The addresses of elements that are written past the caches."""
@@ -198,17 +211,26 @@ class _VectorLoop(CarriedLanes):
         ]
 
     def _choice(self) -> list[str]:
-        """Which main it is: the one that streams where vectors do not lie across lines of the caches."""
+        """Where main begins and stops, and which one it is: one that streams if vectors do not lie across lines."""
         name, lines, fits = self.name, list[str](), "true"
-        if not self.streamed:
-            return [f"  br label %{name}.main"]
+        start, count = self.loop.start, f"%{name}.whole"
+        if self.front is not None:
+            gap = self.front.measure(lines)
+            start = self.emit(lines, f"add nsw i64 {start}, {gap}")
+            left = self.emit(lines, f"sub nsw i64 %{name}.span, {gap}")
+            count = self.emit(lines, f"and i64 {left}, {-self._together}")
         for at in self.streamed:
-            first = f"getelementptr {at.type}, ptr {self.base(at)}, i64 {self.loop.start}"
-            place = self.emit(lines, f"ptrtoint ptr {self.emit(lines, first)} to i64")
-            across = self.emit(lines, f"and i64 {place}, {self.lanes * BITS[at.type] // 8 - 1}")
-            aligned = self.emit(lines, f"icmp eq i64 {across}, 0")
+            _, before = across(self, lines, at, start)
+            aligned = self.emit(lines, f"icmp eq i64 {before}, 0")
             fits = self.emit(lines, f"and i1 {fits}, {aligned}")
-        return [*lines, f"  br i1 {fits}, label %{name}.stream, label %{name}.main"]
+        if self.front is None:
+            lines.append(f"  %{name}.stop = add nsw i64 {start}, {count}")
+        else:
+            stop = self.emit(lines, f"add nsw i64 {start}, {count}")
+            lines += self.front.enter(start, stop, fits if self.streamed else "")
+            fits = f"%{name}.fits"
+        which = f"i1 {fits}, label %{name}.stream, label" if self.streamed else "label"
+        return [*lines, f"  br {which} %{name}.main"]
 
     def _apart(self) -> list[str]:
         """How many elements go together: one, should what is written be read elsewhere in the same loop."""
@@ -244,7 +266,10 @@ class _VectorLoop(CarriedLanes):
                 [at.result for at in self.streamed], self.target.note("!{i32 1}")
             )
         several = [[start] * parts for start in starts]
-        ends = (self.loop.start, f"%{self.name}.choose", f"%{self.name}.stop", "join")
+        origin = (self.loop.start, f"%{self.name}.choose")
+        if self.front is not None:
+            origin = (f"%{self.name}.begin", f"%{self.name}.enter")
+        ends = ([origin], f"%{self.name}.stop", "join")
         self._finish(rounds, which, several, self.lanes * parts, ends)
         return rounds
 
@@ -253,25 +278,29 @@ class _VectorLoop(CarriedLanes):
         if not self.usual.checks or self.one_by_one or self.pairs:
             return None
         counter, lines = f"%{self.name}.tail.at", list[str]()
-        mask, left = self._mask(lines, counter)
+        mask, left = self._mask(lines, counter, self.loop.stop)
         rounds = Rounds(self, lines, counter, 1, self.lanes, mask, self.usual)
         rounds.left = left
-        ends = (f"%{self.name}.from", f"%{self.name}.between", self.loop.stop, "end")
+        ends = ([(f"%{self.name}.from", f"%{self.name}.between")], self.loop.stop, "end")
         self._finish(rounds, "tail", [[start] for start in starts], self.lanes, ends, "rest")
         return rounds
 
     def _rest(self, starts: Sequence[str], after_tail: bool) -> Rounds:
-        """The rounds of what is left, with a mask or one by one."""
-        counter, lines = f"%{self.name}.rest.at", list[str]()
-        mask, left = (None, "") if self.one_by_one else self._mask(lines, counter)
+        """The rounds of what is left, with a mask or one by one; those in front of main, too."""
+        name, counter, lines = self.name, f"%{self.name}.rest.at", list[str]()
+        stop, then = self.loop.stop, "end"
+        origins = [(f"%{name}.from", f"%{name}.between")]
+        if after_tail:
+            origins = [(f"%{name}.tail.i", f"%{name}.tail")]
+        if self.front is not None:
+            origins.append((self.loop.start, f"%{name}.choose"))
+            stop, then = f"%{name}.rest.begin", "over"
+        mask, left = (None, "") if self.one_by_one else self._mask(lines, counter, stop)
         rounds = Rounds(self, lines, counter, 1, self.lanes if mask else 1, mask)
         rounds.left = left
-        step = 1 if mask is None else f"%{self.name}.limit" if self.pairs else self.lanes
-        origin = (f"%{self.name}.from", f"%{self.name}.between")
-        if after_tail:
-            origin = (f"%{self.name}.tail.i", f"%{self.name}.tail")
-        ends = (*origin, self.loop.stop, "end")
-        self._finish(rounds, "rest", [[start] for start in starts], step, ends, "failed")
+        step = 1 if mask is None else f"%{name}.limit" if self.pairs else self.lanes
+        several = [[start] for start in starts]
+        self._finish(rounds, "rest", several, step, (origins, stop, then), "failed")
         return rounds
 
     def _finish(
@@ -280,16 +309,16 @@ class _VectorLoop(CarriedLanes):
         which: str,
         starts: Sequence[Sequence[str]],
         step: int | str,
-        ends: tuple[str, str, str, str],
+        ends: tuple[list[tuple[str, str]], str, str],
         otherwise: str = "",
     ) -> None:
         """Make rounds a block: what they carry, the counter, and the way back.
 
-        `ends`: where the counter starts, in which block that is, where it stops, and the block after that; the block
-        after a check that failed is that one, too, if there is no other.
+        `ends`: where the counter starts by the block that it comes from, where it stops, and the block after that; the
+        block after a check that failed is that one, too, if there is no other.
         """
         block = f"%{self.name}.{which}"
-        start, origin, stop, then = ends
+        origins, stop, then = ends
         for carried in self.body.carried:
             rounds.values[carried.first] = [
                 f"%{self.target.fresh('acc')}" for _ in range(rounds.parts)
@@ -304,15 +333,13 @@ class _VectorLoop(CarriedLanes):
             )
             rounds.lines.append(f"{last_block[1:]}:")
             rounds.store()
-        head = [
-            f"{block[1:]}:",
-            f"  {block}.i = phi i64 [ {start}, {origin} ], [ {block}.next, {last_block} ]",
-        ]
+        counts, blocks = zip(*origins, (f"{block}.next", last_block), strict=True)
+        head = [f"{block[1:]}:", *self.meeting(f"{block}.i", "i64", counts, blocks)]
         for carried, firsts in zip(rounds.body.carried, starts, strict=True):
             type_ = self.spell(carried.fold.type)
             now, following = rounds.values[carried.first], rounds.values[carried.last]
             for ref, first, last in zip(now, firsts, following, strict=True):
-                head += self.meeting(ref, type_, [first, last], [origin, last_block])
+                head += self.meeting(ref, type_, [first, last], blocks)
         head.append(f"  {block}.at = call i64 {OPAQUE}(i64 {block}.i)")
         rounds.lines[:0] = head
         rounds.lines += [
@@ -321,9 +348,9 @@ class _VectorLoop(CarriedLanes):
             f"  br i1 {block}.more, label {block}, label %{self.name}.{then}",
         ]
 
-    def _mask(self, lines: list[str], counter: str) -> tuple[str, str]:
+    def _mask(self, lines: list[str], counter: str, stop: str) -> tuple[str, str]:
         """Which lanes hold an element, and how many: those below what is left, less than the rounds before take."""
-        left = self.emit(lines, f"sub nsw i64 {self.loop.stop}, {counter}")
+        left = self.emit(lines, f"sub nsw i64 {stop}, {counter}")
         if self.pairs:
             limit = f"%{self.name}.limit"
             few = self.emit(lines, f"icmp slt i64 {left}, {limit}")
