@@ -203,6 +203,35 @@ def test_careful_code_comes_when_nobody_waits(alone: KernelStore) -> None:
     assert f.stats.compiled_calls == 5
 
 
+LONG = {
+    "layer norm and softmax": lambda x: tj.softmax(tj.nn.functional.layer_norm(x, (96,)), -1).sum(
+        0
+    ),
+    "logarithms of sums": lambda x: (tj.logsumexp(x, -1), (x - x.mean(0)).square().sum(0).sqrt()),
+    "extremes and sums": lambda x: (x.amax(-1), x.sum(-1), x.var(-1), x.prod(-1), x.amin(0)),
+    "stencil": lambda x: (x[1:-1, 1:-1] * 4 - x[:-2, 1:-1] - x[2:, 1:-1]).tanh().mean(-1),
+}
+
+
+@hastens
+@pytest.mark.parametrize("name", LONG)
+def test_long_kernels_begin_with_less(alone: KernelStore, name: str) -> None:
+    """LLVM works on them for longest: first quick code of few passes, then careful code with the same bits."""
+    f = tj.compile(LONG[name], strict=True)
+    x = tj.randn(70, 96, generator=tj.Generator().manual_seed(3))
+    with tj.no_grad():
+        found = [f(x) for _ in range(3)]
+        firsts = [key for key in kernels._addresses if kernels._first(key) in alone._memory]
+        assert firsts
+        assert waited(lambda: all(key in alone._memory for key in firsts))
+        found += [f(x) for _ in range(2)]
+    for later in found[2:]:
+        pairs = (
+            zip(later, found[1], strict=True) if isinstance(later, tuple) else [(later, found[1])]
+        )
+        assert all(tj.equal(a, b) for a, b in pairs)
+
+
 @hastens
 def test_threads_may_be_inside_while_it_comes() -> None:
     first, module = both(text("tanh"))

@@ -4,10 +4,11 @@ Kernels whose loops the lowering printed as vector code get the few passes that 
 pipeline, chosen by measurement: level 2 with the loop vectoriser and without the SLP vectoriser, which costs a fifth
 of the optimisation time and has nothing to find in loops. With AVX-512, code generation is quick for most kernels
 (`quick`): it skips the code generator's own loop optimisations, which takes half its time or less and costs 0-10 % of
-speed. Short kernels that evaluate elementary functions keep them, because holding the polynomials' coefficients in
-registers gains 3-30 % there (behind the program where `prepared` made them), and so do kernels that take vectors of
-narrow numbers apart and everything under `thorough=True`. With AVX2 alone, whose 16 registers careful code makes more
-of, quick code is what calls begin with (`prepared`), and nothing stays with it. A user's own Numba code compiles as
+speed. Short kernels that evaluate elementary functions only begin with it (`prepared`), because polynomials whose
+coefficients stay in registers gain 3-30 % there, and so do long ones, which gain up to 20 %. What calls begin with goes
+without the search for equal computations as well, a third of LLVM's time. Kernels that take vectors of narrow numbers
+apart are careful at once, and so is everything under `thorough=True`. With AVX2 alone, whose 16 registers careful code
+makes more of, nothing stays with quick code. A user's own Numba code compiles as
 before: the vector width is an attribute of our functions, and what is set for all of the process concerns machines of
 level 0.
 """
@@ -133,7 +134,7 @@ def _widening() -> int:
 
 
 def _finish(module: binding.ModuleRef, machine: Any, written_out: bool = False) -> None:
-    """What vector code needs: functions inline, slots as values; addresses folded unless they are `written_out`."""
+    """What vector code needs: functions inline, slots as values; what is equal is one unless it is `written_out`."""
     import llvmlite.binding as llvm
 
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=1))
@@ -168,7 +169,8 @@ def _module(
 
 def _good_enough(lowered: LoweredKernel) -> bool:
     """Is quick code of a kernel to stay?"""
-    return _widening() == 512 and not lowered.short_mathematics
+    replaced = lowered.short_mathematics or (lowered.widened and lowered.is_long)
+    return _widening() == 512 and not replaced
 
 
 def _good_at_first(lowered: LoweredKernel) -> bool:
@@ -190,10 +192,12 @@ def _optimized(
     return store_lone_lanes_alone(module, made)
 
 
-def _machine(made: Compiler, module: binding.ModuleRef, quick: bool) -> tuple[Any, bool]:
+def _machine(
+    made: Compiler, module: binding.ModuleRef, quick: bool, text: str = ""
+) -> tuple[Any, bool]:
     """The machine that makes code of an optimised module, and whether that is quick, as it is wanted to be."""
     bits = _widening()
-    machine = quick_machine(made, module, bits) if quick and bits else None
+    machine = quick_machine(made, module, bits, text) if quick and bits else None
     return machine or made.machine, machine is not None
 
 
@@ -250,9 +254,10 @@ def prepared(source: str, entry: str, *, thorough: bool = False) -> Callable[[],
 
     The code is what `compile_source` makes, or comes sooner where calls can be led to that later (unless `thorough`).
     That is so for kernels whose loops are vector code: with AVX-512 for short ones of elementary functions, which are
-    3 to 15 % slower without the code generator's loop optimisations, with AVX2 alone for all of them, up to 25 %
-    slower. Calls of such a function go through a cell, and it comes with what `compile_text` makes careful code of
-    (`tracejit.codegen.replaceable.unpacked`). Raises `LoweringError` for text outside the kernel language.
+    3 to 15 % slower without the code generator's loop optimisations, and for long ones, which LLVM works on for
+    longest; with AVX2 alone for all of them, up to 25 % slower. Calls of such a function go through a cell, and it
+    comes with what `compile_text` makes careful code of (`tracejit.codegen.replaceable.unpacked`). Raises
+    `LoweringError` for text outside the kernel language.
 
     >>> from tracejit.codegen.quick import allow_options
     >>> from tracejit.codegen.replaceable import unpacked
@@ -273,8 +278,10 @@ def prepared(source: str, entry: str, *, thorough: bool = False) -> Callable[[],
 
     def compile_now() -> bytes:
         with compiler() as made:
-            module = _optimized(lowered.widened, text, made)
-            machine, hastened = _machine(made, module, quick)
+            module = _optimized(lowered.widened, text, made, written_out=first)
+            machine, hastened = _machine(made, module, quick, text if first else "")
+            if first and not hastened:  # it is to stay
+                _finish(module, machine)
             code = emit_object(machine, module)
             return packed(code, lowered.text) if first and hastened else code
 

@@ -52,10 +52,11 @@ def allow_options() -> None:
     _options.allowed = True
 
 
-def quick_machine(made: Compiler, module: binding.ModuleRef, bits: int) -> Any:
+def quick_machine(made: Compiler, module: binding.ModuleRef, bits: int, text: str = "") -> Any:
     """The machine for quick code of an optimised module, which may be marked for that; None where it has to be careful.
 
-    ``bits`` are those of the host's vectors: 512 with AVX-512, 256 with AVX2 alone. Functions marked ``optnone`` end
+    ``bits`` are those of the host's vectors: 512 with AVX-512, 256 with AVX2 alone. ``text`` is the module's, where its
+    passes make no other vectors than those written in there. Functions marked ``optnone`` end
     the process at level 2 of LLVM 22 (a failed assertion) where vectors are taken apart: 16-bit numbers seven steps
     from one another, truth values of narrow rows; with AVX2, many more that have narrow numbers, which is why quick
     code is only that of level 0 there. Decisions 0034, 0087 and 0096 have what was tried.
@@ -70,7 +71,7 @@ def quick_machine(made: Compiler, module: binding.ModuleRef, bits: int) -> Any:
     registers = _registers_at_all_levels()
     if bits < 512 and not (registers and _is_tried()):
         return None
-    if bits == 512 and _APART.search(str(module)) is not None:
+    if bits == 512 and _APART.search(text or str(module)) is not None:
         return None
     for function in module.functions:  # instructions stay in the order that they were written in
         if not function.is_declaration:

@@ -17,6 +17,7 @@ from ..layout import contiguous_layout
 from ..modes import MODES
 from ..runtime.behind import Abandoned, worker
 from ..runtime.blas import find_blas
+from ..runtime.kept.plans import surroundings
 from ..runtime.machine_code.kernels import versions
 from ..runtime.native.native import prepare
 from ..runtime.readiness import make_ready
@@ -106,8 +107,10 @@ class Behind:
 def warm_up() -> None:
     """Have the worker make what every recording and every program needs; once.
 
-    Whoever compiles a function is about to call it: what is ready by then no call waits for.
+    Whoever compiles a function is about to call it: what is ready by then no call waits for. What the worker would come
+    to too late is done at once.
     """
+    surroundings()
     make_ready()
     for job in (_read_package, _read_compiler):
         worker().submit(job, compiles=False)

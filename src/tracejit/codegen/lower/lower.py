@@ -28,6 +28,8 @@ _RANGE = ("lo", "hi", "worker")
 
 # Instructions of a kernel whose constants fit in registers.
 _SHORT = 120
+# Lines of a module on which LLVM works for more than a few milliseconds.
+_LONG = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,11 @@ class LoweredKernel:
     text: str
     short_mathematics: bool
     widened: bool
+
+    @property
+    def is_long(self) -> bool:
+        """Is it so long that first calls are not to wait for all that makes code better?"""
+        return self.text.count("\n") >= _LONG
 
 
 def lower(

@@ -23,6 +23,7 @@ from ...deferred import Deferred
 from ...layout import layout_of
 from ...mirrored import Mirrored
 from ...runtime.allocator import give_back_large
+from ...runtime.behind import worker
 from ...tensor import Tensor
 
 #: Bytes that come together before it is looked what can go.
@@ -167,15 +168,19 @@ def _trim() -> Callable[[int], Any] | None:
 
 
 def give_back() -> None:
-    """Return memory that was freed to the system, if the latest recording went through much of it.
+    """Have memory that was freed returned to the system, if the latest recording went through much of it.
 
     The C library keeps what it has seen freed, and so does the allocator, for the eager code that asked for it. A
-    process then held twice what it needed from its first call on: compiled code asks for other sizes.
+    process then held twice what it needed from its first call on: compiled code asks for other sizes. It takes
+    milliseconds, which no call waits for.
 
     >>> give_back()
     """
-    if not _freed[0]:
-        return
+    if _freed[0]:
+        worker().submit(_return_freed, compiles=False)
+
+
+def _return_freed() -> None:
     give_back_large()
     trim = _trim()
     if trim is not None:
