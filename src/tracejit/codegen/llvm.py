@@ -31,6 +31,7 @@ from tracejit.codegen.llvm_threads import (
 from tracejit.codegen.lone_lanes import may_store_lone_lanes, store_lone_lanes_alone
 from tracejit.codegen.lower.lower import LoweredKernel, lower_kernel
 from tracejit.codegen.lower.reference import as_python, compile_with_numba
+from tracejit.codegen.lower.widen import transparent
 from tracejit.codegen.quick import quick_machine
 from tracejit.codegen.replaceable import made_replaceable, packed
 from tracejit.locks import awaited_rlock, renewed_lock
@@ -274,14 +275,14 @@ def prepared(source: str, entry: str, *, thorough: bool = False) -> Callable[[],
     lowered = _lower(source, entry, True, _widening())
     first = not thorough and _good_at_first(lowered)
     quick = first or (not thorough and _good_enough(lowered))
-    text = made_replaceable(lowered.text, entry) if first else lowered.text
+    text = made_replaceable(transparent(lowered.text), entry) if first else lowered.text
 
     def compile_now() -> bytes:
         with compiler() as made:
             module = _optimized(lowered.widened, text, made, written_out=first)
             machine, hastened = _machine(made, module, quick, text if first else "")
             if first and not hastened:  # it is to stay
-                _finish(module, machine)
+                module = _optimized(True, lowered.text, made)
             code = emit_object(machine, module)
             return packed(code, lowered.text) if first and hastened else code
 

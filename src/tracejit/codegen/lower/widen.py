@@ -15,6 +15,7 @@ reduction), which is more than half of code generation where loops are many, and
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 
 from tracejit.codegen.lower.body import BITS, Body, Loop, body_of
@@ -24,12 +25,22 @@ from tracejit.codegen.lower.instructions import FAILED, Instruction, NotWidened,
 from tracejit.codegen.lower.meetings import pairs_to_compare
 from tracejit.codegen.lower.rounds import Rounds, Target
 
-__all__ = ["Loop", "NotWidened", "widened"]
+__all__ = ["Loop", "NotWidened", "transparent", "widened"]
 
 #: A number, about which nothing is known that is known of its operand.
 OPAQUE = 'asm "", "=r,0"'
+_OPAQUE_CALL = re.compile(rf"call i64 {re.escape(OPAQUE)}\(i64 (%[\w.]+)\)")
 #: Elements that lie apart and are reached with one mask.
 _REACHED = 16
+
+
+def transparent(text: str) -> str:
+    """LLVM text without those assembly statements, for code generation that tries nothing with counters anyway.
+
+    >>> transparent('  %at = call i64 asm "", "=r,0"(i64 %i)')
+    '  %at = add i64 %i, 0'
+    """
+    return _OPAQUE_CALL.sub(r"add i64 \1, 0", text)
 
 
 def widened(

@@ -97,6 +97,8 @@ class Rounds:
         offsets = record.offsets[run.start : run.start + run.period + 1]
         self.columns = offsets - offsets[0]
         self.position = np.repeat(np.arange(run.period), np.diff(offsets))
+        #: Do the rounds of the loop that is built hand something on? Nothing is copied together for others.
+        self.carries = False
         self.moving = {
             p: values
             for p in range(run.period)
@@ -182,6 +184,8 @@ class Rounds:
         start = self.start + first * self.period
         loop = Loop(self.record, start, self.period, count, [], {}, {})
         stacks: dict[bytes, Stack] = {}
+        read = kinds[self.alive[self.position]]
+        self.carries = bool(((read >= CARRIED) & (read < ITEMS)).any())
         for position in range(self.period):
             if not self.alive[position]:
                 loop.reads.append(None)
@@ -213,7 +217,7 @@ class Rounds:
             return found
         if found is not None and found.count >= self.record.least.rounds:
             raise ShorterError(found.count)
-        copied = gathered(self.record, values)
+        copied = gathered(self.record, values) if self.carries else None
         if copied is None:
             raise ShorterError(0)
         return copied
