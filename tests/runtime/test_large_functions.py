@@ -77,7 +77,7 @@ def test_values_are_those_of_small_arrays(name, dtype):
 @pytest.mark.parametrize("name", [*NAMES, *DEAR])
 def test_bits_of_compiled_code(name, dtype):
     function = getattr(tj, name)
-    x = tj.from_numpy(inputs(functions.LARGE + 5)).to(dtype)
+    x = tj.from_numpy(inputs(max(functions.LARGE, functions.LARGE_DEAR) + 5)).to(dtype)
     f = tj.compile(lambda x: function(x), strict=True)
     want = function(x)
     for _ in range(3):

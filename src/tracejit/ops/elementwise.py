@@ -17,7 +17,7 @@ from . import promotion as p
 from .comparison import eq as eq
 from .comparison import isnan as isnan
 from .comparison import ne as ne
-from .extremes import larger, smaller
+from .extremes import larger, smaller, zero_of
 from .namespace import wide, xp
 from .slabs import converted, copied, shared
 from .source import full
@@ -327,7 +327,7 @@ def copysign(x: Array, y: Array) -> Array:
 )
 def relu(x: Array) -> Array:
     """max(x, 0); NaN stays NaN."""
-    return larger(x, x.dtype.type(0))
+    return larger(x, zero_of(x))
 
 
 @elementwise(

@@ -18,10 +18,24 @@ __all__ = ["digamma_of", "function_of", "inverse_error_of", "lgamma_of", "trigam
 def function_of(name: str, x: Array) -> Array:
     """The function ``name`` of ``scipy.special``.
 
-    >>> function_of("erf", np.zeros(2)).tolist()
-    [0.0, 0.0]
+    >>> function_of("erf", np.zeros(2)).tolist(), function_of("expit", np.array([0.0, -800.0])).tolist()
+    ([0.0, 0.0], [0.5, 0.0])
     """
-    return special_of(name, wide(x))
+    x = wide(x)
+    return _logistic(x) if name == "expit" else special_of(name, x)
+
+
+def _logistic(x: Array) -> Array:
+    """1 / (1 + exp(-x)), zero where exp(-x) is infinite; NumPy's loops take a third of the time of SciPy's function."""
+    found = by_kernel("expit", x)
+    if found is not None:
+        return found
+    if type(x) is not np.ndarray or not x.ndim:
+        return special("expit", x)(x)
+    out = np.negative(x)
+    np.exp(out, out=out)
+    np.add(out, x.dtype.type(1), out=out)
+    return np.reciprocal(out, out=out)
 
 
 def inverse_error_of(x: Array) -> Array:

@@ -14,14 +14,14 @@ __all__ = ["ANY_FLOAT", "HALVES", "PRINTED", "divided", "is_divided", "printed",
 #: Ops of any float type that take NumPy's loops long, and those of half precision alone, whose conversions do.
 ANY_FLOAT = frozenset(
     [
-        *("floor_divide", "remainder", "fmod", "sign", "leaky"),
+        *("floor_divide", "remainder", "fmod", "sign", "leaky", "relu"),
         *("clamp_min", "clamp_max", "clamp_between", "clamp_inside"),
     ]
 )
 HALVES = frozenset(
     [
         *("add", "sub", "mul", "div", "neg", "abs", "square", "sqrt", "maximum", "minimum"),
-        *("cast", "relu", "eq", "ne", "lt", "le", "gt", "ge"),
+        *("cast", "eq", "ne", "lt", "le", "gt", "ge"),
     ]
 )
 PRINTED = ANY_FLOAT | HALVES

@@ -24,9 +24,9 @@ from ...ops.orders import set_search
 from ...ops.row_products import set_row_product
 from ...ops.slabs import SHARED, set_native
 
-#: Elements from which on a kernel serves: SciPy would take milliseconds.
-LARGE = 1 << 17
-#: The same for functions for each element of which SciPy takes longer.
+#: Elements from which on a kernel serves: it takes a twentieth of the time, and is compiled once for a machine.
+LARGE = 1 << 14
+#: The same for functions whose kernels take longer to compile.
 LARGE_DEAR = 1 << 16
 #: Values from which on a kernel searches for their places, and how many of them at a time in one vector.
 SEARCHED, _EACH = 1 << 14, 1 << 9
