@@ -70,7 +70,7 @@ class FunctionLowering(ExpressionLowering):
     ) -> None:
         super().__init__(library)
         self.node = node
-        self.widening = widening
+        self.widening, self.scales = widening, False
         self.result = self._result_type()
         self.slot_lines: list[str] = []
         self.all_slots: dict[str, Value] = {}

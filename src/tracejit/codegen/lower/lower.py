@@ -104,6 +104,7 @@ def lower_kernel(
     if noalias and widen:
         with suppress(NotWidened):
             lowering = FunctionLowering(node, LIBRARY, (widen, lacking))
+            lowering.scales = vector_bits == 512 and "ldexp.f32.i32" not in lacking
             body = lowering.lower(f"{entry}.body", attributes, noalias)
     is_widened = body is not None
     body = body or FunctionLowering(node, LIBRARY).lower(f"{entry}.body", attributes, noalias)

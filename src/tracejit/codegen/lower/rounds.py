@@ -11,6 +11,7 @@ from tracejit.codegen.lower.anywhere import load_anywhere
 from tracejit.codegen.lower.body import BITS, Body
 from tracejit.codegen.lower.instructions import Instruction, Spelling, all_lanes, is_literal
 from tracejit.codegen.lower.places import load_places, store_places
+from tracejit.codegen.lower.scaling import scaled
 from tracejit.codegen.lower.steps import SUFFIX, load_stepped, store_stepped
 from tracejit.codegen.lower.words import read_first, write_first
 
@@ -21,6 +22,9 @@ _TYPE_NAMES = re.compile(r"\.(f\d+|i\d+)")
 
 class Target(Protocol):
     """What the function being lowered offers."""
+
+    #: Does the machine scale vectors of 512 bits by powers of two that are floats?
+    scales: bool
 
     def fresh(self, stem: str = "t") -> str:
         """A new name."""
@@ -273,6 +277,10 @@ class Rounds:
             return self._load(instruction, part)
         if instruction.opcode == "gather":
             return load_anywhere(self, instruction, part)
+        if instruction.opcode == "select" or instruction.callee.startswith("llvm.ldexp."):
+            found = scaled(self, instruction, part)
+            if found is not None:
+                return found
         operands = [
             self.operand(operand, type_, part)
             for operand, type_ in zip(instruction.operands, instruction.types, strict=True)
