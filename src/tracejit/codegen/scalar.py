@@ -299,7 +299,8 @@ def _is_below_maximum(value: Value) -> bool:
     number, most = difference.operands
     if not isinstance(most, Value) or most.op is None or most.op.name != "amax":
         return False
-    return most.operands[0] is number
+    beside = bool(most.attributes["keepdim"]) or most.spec.ndim == 0  # else it is another row's
+    return beside and most.operands[0] is number
 
 
 def _is_plain(scalar: str) -> bool:
