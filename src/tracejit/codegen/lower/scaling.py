@@ -14,12 +14,11 @@ if TYPE_CHECKING:
 
 __all__ = ["scaled"]
 
-_ZERO = "0x0000000000000000"
-
 #: What ends the names of the instruction's intrinsic, and the type of its mask, by type and lanes.
 _SCALES = {("float", 16): ("ps.512", "i16"), ("double", 8): ("pd.512", "i8")}
 #: 3 2^22 as LLVM spells it, and the bits of that: a number from which an integer is taken that its lowest bits are.
 _SHIFT, _SHIFT_BITS = "0x4168000000000000", str(0x4B400000)
+_ZERO = "0x0000000000000000"
 
 
 def scaled(rounds: Rounds, made: Instruction, part: int) -> str | None:
@@ -96,7 +95,8 @@ def _as_float(rounds: Rounds, ref: str, type_: str, part: int, gone: str) -> str
 def _whole(rounds: Rounds, shifted: str, part: int) -> str:
     """The integer in the lowest bits of a shifted number, as a float; it is mostly there already."""
     for number in rounds.body.instructions:
-        if number.opcode == "fsub" and number.operands == (shifted, _SHIFT):
+        there = number.result in rounds.values or rounds.body.kind(number.result) == "uniform"
+        if number.opcode == "fsub" and number.operands == (shifted, _SHIFT) and there:
             return rounds.operand(number.result, "float", part)
     printer, vector = rounds.printer, rounds.printer.spell("float")
     shift = all_lanes("float", _SHIFT, rounds.lanes)
