@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from ..ops import OperatorMixin
@@ -107,7 +108,11 @@ class Graph:
     @property
     def values(self) -> Iterator[Value]:
         """The values made by the body."""
-        return (s for s in self.body if isinstance(s, Value))
+        return iter(self._values)
+
+    @cached_property
+    def _values(self) -> tuple[Value, ...]:
+        return tuple([s for s in self.body if isinstance(s, Value)])
 
     @property
     def guards(self) -> Iterator[Guard]:
