@@ -48,9 +48,9 @@ def zeros(shape: _Shape, dtype: Any) -> np.ndarray:
 def copy(x: Any, dtype: Any = None) -> Any:
     """``x.astype(dtype, order="C")`` of an array of any library; NumPy's is aligned if it is not small.
 
-    >>> found = copy(np.arange(300)[::2], np.float32)
+    >>> found = copy(np.arange(900)[::3], np.float32)
     >>> found.ctypes.data % 64, float(found[-1])
-    (0, 298.0)
+    (0, 897.0)
     """
     wanted = x.dtype if dtype is None else np.dtype(dtype)
     if not isinstance(x, np.ndarray) or x.size * wanted.itemsize < LEAST:

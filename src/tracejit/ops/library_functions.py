@@ -18,8 +18,8 @@ __all__ = ["digamma_of", "function_of", "inverse_error_of", "lgamma_of", "trigam
 def function_of(name: str, x: Array) -> Array:
     """The function ``name`` of ``scipy.special``.
 
-    >>> function_of("erf", np.zeros(2)).tolist(), function_of("expit", np.array([0.0, -800.0])).tolist()
-    ([0.0, 0.0], [0.5, 0.0])
+    >>> function_of("erf", np.zeros(2)).tolist(), function_of("expit", np.array([0.0, 800.0])).tolist()
+    ([0.0, 0.0], [0.5, 1.0])
     """
     x = wide(x)
     return _logistic(x) if name == "expit" else special_of(name, x)
