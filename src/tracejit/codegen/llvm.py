@@ -5,8 +5,8 @@ pipeline, chosen by measurement: level 2 with the loop vectoriser and without th
 of the optimisation time and has nothing to find in loops. With AVX-512, code generation is quick for most kernels
 (`quick`): it skips the code generator's own loop optimisations, which takes half its time or less and costs 0-10 % of
 speed. Short kernels that evaluate elementary functions only begin with it (`prepared`), because polynomials whose
-coefficients stay in registers gain 3-30 % there, and so do long ones, which gain up to 20 %. What calls begin with goes
-without the search for equal computations as well, a third of LLVM's time. Kernels that take vectors of narrow numbers
+coefficients stay in registers gain 3-30 % there, and so do long ones, which gain up to 20 %: those go without the
+search for equal computations at first, a third of LLVM's time. Kernels that take vectors of narrow numbers
 apart are careful at once, and so is everything under `thorough=True`. With AVX2 alone, whose 16 registers careful code
 makes more of, nothing stays with quick code. A user's own Numba code compiles as
 before: the vector width is an attribute of our functions, and what is set for all of the process concerns machines of
@@ -275,13 +275,15 @@ def prepared(source: str, entry: str, *, thorough: bool = False) -> Callable[[],
     lowered = _lower(source, entry, True, _widening())
     first = not thorough and _good_at_first(lowered)
     quick = first or (not thorough and _good_enough(lowered))
-    text = made_replaceable(transparent(lowered.text), entry) if first else lowered.text
+    brief = first and lowered.is_long
+    text = transparent(lowered.text) if brief else lowered.text
+    text = made_replaceable(text, entry) if first else text
 
     def compile_now() -> bytes:
         with compiler() as made:
-            module = _optimized(lowered.widened, text, made, written_out=first)
-            machine, hastened = _machine(made, module, quick, text if first else "")
-            if first and not hastened:  # it is to stay
+            module = _optimized(lowered.widened, text, made, written_out=brief)
+            machine, hastened = _machine(made, module, quick, text if brief else "")
+            if brief and not hastened:  # it is to stay
                 module = _optimized(True, lowered.text, made)
             code = emit_object(machine, module)
             return packed(code, lowered.text) if first and hastened else code
