@@ -30,12 +30,13 @@ def _logistic(x: Array) -> Array:
     found = by_kernel("expit", x)
     if found is not None:
         return found
-    if type(x) is not np.ndarray or not x.ndim:
+    if not x.ndim:
         return special("expit", x)(x)
-    out = np.negative(x)
-    np.exp(out, out=out)
-    np.add(out, x.dtype.type(1), out=out)
-    return np.reciprocal(out, out=out)
+    n = xp(x)
+    out = n.negative(x)
+    n.exp(out, out=out)
+    n.add(out, x.dtype.type(1), out=out)
+    return n.reciprocal(out, out=out)
 
 
 def inverse_error_of(x: Array) -> Array:
