@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["copy", "empty", "full", "has_memory", "zeros"]
+__all__ = ["LINE", "copy", "empty", "full", "has_memory", "lines", "zeros"]
 
 #: Bytes of a cache line, which are those of the longest vector register, too.
 LINE = 64
@@ -24,6 +24,17 @@ LINE = 64
 LEAST = 1024
 
 _Shape = int | Sequence[int]
+
+
+def lines(make: Any, nbytes: int) -> memoryview:
+    """So many bytes from the beginning of a line on, of an array that ``make`` (``np.empty``, ``np.zeros``) makes.
+
+    >>> np.frombuffer(lines(np.empty, 100), np.uint8).ctypes.data % LINE
+    0
+    """
+    memory: np.ndarray = make(nbytes + LINE, np.uint8)
+    start = -memory.__array_interface__["data"][0] % LINE
+    return memory.data[start : start + nbytes]
 
 
 def empty(shape: _Shape, dtype: Any) -> np.ndarray:
@@ -87,7 +98,5 @@ def _placed(make: Any, shape: _Shape, dtype: np.dtype[Any]) -> np.ndarray:
     if nbytes < LEAST:
         found: np.ndarray = make(shape, dtype)
         return found
-    memory = make(nbytes + LINE, np.uint8)
-    start = -memory.__array_interface__["data"][0] % LINE
-    buffer: Any = PickleBuffer(memory.data[start : start + nbytes])
+    buffer: Any = PickleBuffer(lines(make, nbytes))
     return np.ndarray(sizes, dtype, buffer)

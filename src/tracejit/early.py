@@ -138,12 +138,9 @@ def _pieces() -> Iterator[None]:
     for name in _PIECES:
         import_module(f"tracejit.{name}")
         yield
-    from .runtime.kept.plans import surroundings
     from .runtime.native.native import stored
     from .trace.behind import warm_up
 
-    surroundings()
-    yield
     if not stored():  # kernels will have to be compiled, too
         for name in _LOWERING:
             import_module(f"tracejit.{name}")

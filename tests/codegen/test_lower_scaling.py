@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ir_graphs import SPECIAL
 from kernel_tools import Loaded, kernel
 from tracejit.codegen import llvm
 from tracejit.codegen.lower.function import FunctionLowering
@@ -14,21 +15,7 @@ from tracejit.codegen.lower.lower import lower_kernel
 
 KINDS = {"f32": np.float32, "f64": np.float64}
 LIMITS = {"f32": (-104.5, 90.0), "f64": (-746.0, 711.0)}
-EDGES = [
-    0.0,
-    -0.0,
-    np.inf,
-    -np.inf,
-    np.nan,
-    88.72,
-    88.73,
-    -103.97,
-    -103.99,
-    -87.4,
-    709.8,
-    -745.2,
-    1e30,
-]
+EDGES = [*SPECIAL, 88.72, 88.73, -103.97, -103.99, -87.4, 709.8, -745.2, 1e30]
 
 
 def source(name: str, kind: str) -> str:

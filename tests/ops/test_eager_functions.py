@@ -8,23 +8,10 @@ import numpy as np
 import pytest
 
 import tracejit as tj
+from ir_graphs import SPECIAL
 from tracejit.ops.extremes import zero_of
 
-EDGES = [
-    0.0,
-    -0.0,
-    1.0,
-    -1.0,
-    math.inf,
-    -math.inf,
-    math.nan,
-    1e-42,
-    -1e-42,
-    88.0,
-    -87.0,
-    -104.0,
-    1e30,
-]
+EDGES = [*SPECIAL, 1e-42, -1e-42, 88.0, -87.0, -104.0, 1e30]
 
 
 @pytest.mark.parametrize("dtype", [tj.float32, tj.float64, tj.float16, tj.bfloat16])

@@ -12,7 +12,7 @@ from tracejit.ops.namespace import special
 from tracejit.runtime.eager import functions
 
 NAMES = {"erf": "erf", "erfc": "erfc", "sigmoid": "expit"}
-#: Those a kernel computes from fewer elements on.
+#: Those a kernel computes from more elements on.
 DEAR = ("lgamma", "digamma", "erfinv")
 EDGES = [
     0.0,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import tracejit as tj
-from tracejit.codegen import llvm, llvm_threads
+from tracejit.codegen import llvm, llvm_threads, quick
 from tracejit.runtime import ahead
 from tracejit.runtime.ahead import Ahead, Request
 from tracejit.runtime.machine_code import kernels, store
@@ -31,7 +31,9 @@ def ahead_{number}(x: "f32*", out: "f32*", lo: "i64", hi: "i64", worker: "i64") 
 
 @pytest.fixture
 def several(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More threads, and code as it is once the native runtime is there: that may come to be at any moment."""
     monkeypatch.setattr(ahead, "helpers", lambda jobs: min(jobs, 3))
+    monkeypatch.setattr(quick._options, "allowed", True)
 
 
 def waited(condition: Callable[[], bool]) -> bool:

@@ -15,10 +15,10 @@ from functools import cache
 
 import numpy as np
 
-__all__ = ["ALIGNMENT", "aligned_array", "keep_freed_memory", "map_pages"]
+from tracejit.aligned import lines
 
-#: Bytes: a cache line, and the longest vector register.
-ALIGNMENT = 64
+__all__ = ["aligned_array", "keep_freed_memory", "map_pages"]
+
 _HUGE_PAGE = 2 << 20
 #: Settings of ``mallopt``: from which size on memory is mapped, and how much of the heap's end may be free.
 _MAPPED, _TRIMMED = -3, -1
@@ -27,12 +27,10 @@ _MAPPED, _TRIMMED = -3, -1
 def aligned_array(nbytes: int) -> np.ndarray:
     """A uint8 array of `nbytes` bytes whose address is a multiple of 64.
 
-    >>> aligned_array(100).ctypes.data % ALIGNMENT
+    >>> aligned_array(100).ctypes.data % 64
     0
     """
-    raw = np.empty(nbytes + ALIGNMENT, dtype=np.uint8)
-    start = -raw.ctypes.data % ALIGNMENT
-    return np.frombuffer(memoryview(raw.data)[start : start + nbytes], dtype=np.uint8)
+    return np.frombuffer(lines(np.empty, nbytes), dtype=np.uint8)
 
 
 def map_pages(nbytes: int) -> np.ndarray:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -110,7 +111,8 @@ def warm_up() -> None:
     Whoever compiles a function is about to call it: what is ready by then no call waits for. What the worker would come
     to too late is done at once.
     """
-    surroundings()
+    with suppress(OSError):  # whoever needs it is told
+        surroundings()
     make_ready()
     for job in (_read_package, _read_compiler):
         worker().submit(job, compiles=False)

@@ -110,7 +110,7 @@ class ArraysInside:
 
     def _array_shown(self, array: Any) -> Tensor | None:
         owner = array.base if type(array.base) is np.ndarray else array
-        plain = type(array) is np.ndarray and type(owner) is np.ndarray and has_memory(owner)
+        plain = type(array) is np.ndarray and has_memory(owner)
         if not plain or not array.flags.writeable or not array.flags.c_contiguous:
             return None
         self.not_in_rounds()
