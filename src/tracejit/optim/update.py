@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -58,10 +59,14 @@ def update(
         if noted is None:
             return
     by_arrays = MODES.recorder is None and not MODES.grad and not heard
+    recorded = MODES.recorder is not None and not heard
+    repetition = MODES.recorder.repetition() if recorded else None
     with np.errstate(all="ignore"):
         for p, g, state, h in zip(params, grads, states, hyper, strict=True):
-            run = _on_arrays if by_arrays and type(p._block) is not Mirrored else _on_tensors
-            run(rule, p, g, state, h, flags)
+            if by_arrays and type(p._block) is not Mirrored:
+                _on_arrays(rule, p, g, state, h, flags)
+            else:
+                _on_tensors(rule, p, g, state, h, flags, repetition)
     if noted is not None:
         noted.spent += time.perf_counter() - begun
 
@@ -130,20 +135,35 @@ def _on_tensors(
     state: tuple[Tensor, ...],
     h: tuple[Any, ...],
     flags: dict[str, Any],
+    repetition: Any,
 ) -> None:
+    """``repetition`` follows a rule while a program is recorded; None: nobody does."""
+    run = partial(_new_values, rule, p, g, state, h, flags)
+    found = run() if repetition is None else repetition.results(run, (p, g, *state), h)
+    for tensor, new in zip((p, *state), found, strict=True):
+        _put(tensor, new)
+
+
+def _new_values(
+    rule: Rule,
+    p: Tensor,
+    g: Tensor,
+    state: tuple[Tensor, ...],
+    h: tuple[Any, ...],
+    flags: dict[str, Any],
+) -> list[Tensor]:
+    """What a parameter and its state become."""
     if p.dtype.is_complex:
         real = [parts_of_complex(x) for x in (p, g, *state)]
         new_p, new_state = rule(real[0], real[1], tuple(real[2:]), h, **flags)
-        for tensor, new in zip((p, *state), (new_p, *new_state), strict=True):
-            _put(tensor, complex_of_parts(new))
-        return
+        return [complex_of_parts(x) for x in (new_p, *new_state)]
     dtype = dtypes.float32 if p.dtype.itemsize == 2 else p.dtype
     h = tuple(_as(x, dtype) if isinstance(x, Tensor) else x for x in h)
     new_p, new_state = rule(
         _as(p, dtype), _as(g, dtype), tuple(_as(s, dtype) for s in state), h, **flags
     )
-    for tensor, new in zip((p, *state), (new_p, *new_state), strict=True):
-        _put(tensor, _as(new, tensor.dtype))
+    targets = (p, *state)
+    return [_as(x, t.dtype) for x, t in zip((new_p, *new_state), targets, strict=True)]
 
 
 def _put(tensor: Tensor, new: Tensor) -> None:

@@ -180,8 +180,7 @@ class Recorder(
             value = self.computed(op, operands, attributes, out)
         if self.rounds is not None:
             self.rounds.ran(op, operands, attributes, out, value)
-        if self.foresight is not None:
-            self.foresight.met(op, operands, attributes, out, value)
+        self.comes_again(op, operands, attributes, out, value)
 
     def computed(
         self, op: Op, operands: Sequence[Any], attributes: dict[str, Any], out: Tensor

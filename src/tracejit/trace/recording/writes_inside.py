@@ -77,6 +77,7 @@ class WritesInside(GivenMemory, PartsInside, UnseenWrites):
         if self.parts or any(x._requires_grad or x._flows for x in (tensor, new)):
             self.not_in_rounds()
         self.overwritten = True
+        self._keep(new)
         value = self.value_of(new)
         version = tensor._writes
         viewed = tensor
@@ -101,7 +102,6 @@ class WritesInside(GivenMemory, PartsInside, UnseenWrites):
         itself = not detached and self.shows_the_same(viewed, new)
         if not itself:
             value = self._copied(value)
-        self.alive.append(new)
         earlier = self.write_counts.get(id(tensor))
         if id(tensor) in self.external:
             into_tape = new._requires_grad and MODES.grad and not detached
@@ -122,6 +122,11 @@ class WritesInside(GivenMemory, PartsInside, UnseenWrites):
         if self.rounds is not None:
             line = self.line or user_line()
             self.rounds.wrote(Wrote(viewed, tensor, steps, new, line, before, earlier))
+
+    def _keep(self, new: Tensor) -> None:
+        """Keep what was written, once: what is kept twice never goes."""
+        if id(new) not in self.roots and id(new) not in self.parents:
+            self.alive.append(new)
 
     def _wrote_itself(self, tensor: Tensor) -> None:
         if self.rounds is not None:
