@@ -109,11 +109,12 @@ class Repetition:
 
     def _key(self, operands: Sequence[Tensor], shared: tuple[Any, ...]) -> Any:
         """What operands have to have in common to be alike; None where more may matter."""
-        if MODULES or ANY[0] or MODES.inference or MODES.grad or not self.recorder.only_listens():
+        if MODULES or MODES.inference or MODES.grad or not self.recorder.only_listens():
             return None
         key: list[Any] = [id(shared)]
         for x in operands:
-            if x._base is not None or type(x._block) is Mirrored or x._run_time_type is not None:
+            is_odd = type(x._block) is Mirrored or (ANY[0] and x.is_meta)
+            if is_odd or x._base is not None or x._run_time_type is not None:
                 return None
             if type(x._block) is Deferred:
                 x.array  # noqa: B018  (now, for what is computed of it is written to memory at once)
