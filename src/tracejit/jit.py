@@ -25,7 +25,7 @@ from .paths import names_of_jit
 from .tensor import Tensor
 from .trace.arrays.arguments import ArrayUses
 from .trace.arrays.unread import UnreadUses
-from .trace.behind import Pending, warm_up
+from .trace.behind import Pending, followed_by_warm_up, warm_up
 from .trace.entry import Entry, NotReplayable, Refused, UnseenSegment
 from .trace.first_call import record
 from .trace.idle_objects import IdleObjects
@@ -72,7 +72,7 @@ class CompiledFunction(Keeping, Inspection, Copies):
         self.function = function
         self.strict, self.verify = strict, verify
         self.background, self.capture, self.dynamic = background, capture, dynamic
-        if not config.disabled:
+        if not (config.disabled or background):
             warm_up()
         self.name = getattr(function, "__name__", None) or name_of(function)
         self.stats = Stats()
@@ -85,8 +85,7 @@ class CompiledFunction(Keeping, Inspection, Copies):
         self.reasons: list[str] = []
         self._backoffs: dict[Any, Backoff] = {}
         self._met: dict[Any, None] = {}
-        self._churn = Backoff(CHURN)
-        self._refused = Backoff(ALIKE)
+        self._churn, self._refused = Backoff(CHURN), Backoff(ALIKE)
         self._compiled_before = 0
         self._lock = renewed_rlock()
         self._warned: set[str] = set()
@@ -227,6 +226,8 @@ class CompiledFunction(Keeping, Inspection, Copies):
 
     def _record(self, key: Any, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
         """A new signature, or a known one under new Python state; while another thread records, just run."""
+        if self.background and not self._met and self._is_first(key):
+            return followed_by_warm_up(self._eager, args, kwargs)
         if self._learns_arguments(args, kwargs):
             return self._anew(args, kwargs)
         key, tensors = exact(key, tensors)
@@ -236,8 +237,7 @@ class CompiledFunction(Keeping, Inspection, Copies):
         if backoff is not None and backoff.wait():
             self._explain(backoff.reason)
             return self._eager(args, kwargs)
-        later = (self.background and self._is_first(key)) or self._always_new(key, tensors)
-        if later or self._refuses_all(key):
+        if self._waits(key, tensors):
             return self._eager(args, kwargs)
         lock = self._lock
         try:

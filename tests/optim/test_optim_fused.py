@@ -10,6 +10,7 @@ import pytest
 import tracejit as tj
 from tracejit import config
 from tracejit.optim import fused as fused_module
+from tracejit.optim import fused_program
 from tracejit.runtime.behind import worker
 
 CASES: list[tuple[Any, dict[str, Any]]] = [
@@ -151,7 +152,7 @@ def test_a_program_that_cannot_be_made_is_done_without(
     def fail(*_: Any) -> Any:
         raise RuntimeError("no program today")
 
-    monkeypatch.setattr(fused_module, "make_plan", fail)
+    monkeypatch.setattr(fused_program, "make_plan", fail)
     p = tj.zeros(2, requires_grad=True)
     optimizer = tj.optim.SGD([p], lr=1.0)
     for _ in range(4):

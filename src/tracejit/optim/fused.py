@@ -11,26 +11,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import dtypes
 from ..cuda.arrays import MODULES, is_writeable, shaped, write_into
-from ..ir.builder import Builder
-from ..ir.graph import Value
 from ..layout import MemoryLayout, layout_of
-from ..ops.elementwise import cast
-from ..passes.pipeline import run_passes
 from ..runtime.behind import Abandoned, worker
 from ..runtime.callbacks import pointer_of
-from ..runtime.plan.plan import make_plan
-from ..runtime.program import Program
 from ..tensor import Tensor
-from ..types import TensorType
+
+if TYPE_CHECKING:
+    from ..runtime.program import Program
 
 log = logging.getLogger("tracejit")
 
@@ -38,27 +32,31 @@ log = logging.getLogger("tracejit")
 MAX_PROGRAMS = 64
 #: Seconds of steps after which a program is worth being made: that takes 15 to 170 milliseconds.
 WORTH = 0.03
-_SCALAR = TensorType((), dtypes.float64)
 
 
-@dataclass(eq=False)
 class FusedUpdate:
     """The step of one group of parameters: its program, and which scalars it takes as inputs.
 
     ``owners`` maps every parameter to the row of scalars it uses (parameters that started together share one).
     """
 
-    rows: list[tuple[float, ...]]
-    owners: tuple[int, ...]
-    varying: tuple[tuple[int, int], ...] = ()
-    program: Program | None = None
-    in_place: tuple[bool, ...] = ()
-    buffer: Any = None
-    inputs: tuple[Tensor, ...] = ()
-    spent: float = 0.0  # seconds that steps have taken without the program
-    asked: bool = False  # is it being made, or has that failed?
-    places: tuple[int, ...] = ()  # where what is written lies, when that was last looked at ...
-    apart: bool = False  # ... and whether all of it could be written, each in memory of its own
+    # Written out: every process that makes an optimizer would wait for a dataclass to be put together.
+    def __init__(
+        self,
+        rows: list[tuple[float, ...]],
+        owners: tuple[int, ...],
+        varying: tuple[tuple[int, int], ...] = (),
+        program: Program | None = None,
+        in_place: tuple[bool, ...] = (),
+        buffer: Any = None,
+        inputs: tuple[Tensor, ...] = (),
+    ) -> None:
+        self.rows, self.owners, self.varying = rows, owners, varying
+        self.program, self.in_place, self.buffer, self.inputs = program, in_place, buffer, inputs
+        self.spent = 0.0  # seconds that steps have taken without the program
+        self.asked = False  # is it being made, or has that failed?
+        self.places: tuple[int, ...] = ()  # where what is written lies, when last looked at ...
+        self.apart = False  # ... and whether all of it could be written, each in its own memory
 
 
 _updates: dict[Any, FusedUpdate] = {}
@@ -170,40 +168,15 @@ def _build(
     flags: dict[str, Any],
     varying: tuple[tuple[int, int], ...],
 ) -> FusedUpdate:
-    """Write the rule down for every parameter, which has so many states, and plan it as one program."""
-    builder = Builder("optimizer_step")
-    inputs = [builder.input(f"t{i}", layout.spec) for i, layout in enumerate(layouts)]
-    scalars = {at: builder.input(f"h{at[0]}_{at[1]}", _SCALAR) for at in varying}
-    outputs: list[Value] = []
-    overwrite: dict[int, int] = {}
-    first = 0
-    with builder.writing():
-        for owner, size in zip(owners, sizes, strict=True):
-            own = inputs[first : first + size + 2]
-            h = tuple(scalars.get((owner, j), x) for j, x in enumerate(rows[owner]))
-            for position, new in enumerate(_new_values(rule, own, h, flags)):
-                overwrite[len(outputs)] = first + position
-                outputs.append(new)
-            first += size + 2
-    graph = run_passes(builder.finish(outputs), device=layouts[0].device)
-    strides = [layout.strides for layout in layouts] + [()] * len(scalars)
-    plan = make_plan(graph, strides, overwrite, device=layouts[0].device)
-    in_place = tuple(slot.kind == "input" for slot in plan.output_slots)
+    """The step of parameters that have so many states each as one program."""
+    from .fused_program import (
+        step_program,
+    )  # the compiler, which no step without a program waits for
+
+    program, in_place = step_program(rule, layouts, sizes, rows, owners, flags, varying)
     buffer = np.zeros(len(varying))
     cells = tuple(Tensor._wrap(buffer[i : i + 1].reshape(())) for i in range(len(varying)))
-    return FusedUpdate(rows, owners, varying, Program(plan), in_place, buffer, cells)
-
-
-def _new_values(
-    rule: Callable[..., Any], own: Sequence[Value], h: tuple[Any, ...], flags: dict[str, Any]
-) -> list[Value]:
-    """New parameter and state values; half precision is updated in float32 and rounded once."""
-    wide = [cast(x, dtype=dtypes.float32) if x.dtype.itemsize == 2 else x for x in own]
-    new_p, new_state = rule(wide[0], wide[-1], tuple(wide[1:-1]), h, **flags)
-    return [
-        new if new.dtype is old.dtype else cast(new, dtype=old.dtype)
-        for new, old in zip((new_p, *new_state), own, strict=False)
-    ]
+    return FusedUpdate(rows, owners, varying, program, in_place, buffer, cells)
 
 
 def _run(

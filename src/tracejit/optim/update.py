@@ -23,6 +23,7 @@ from ..modes import MODES
 from ..ops.complex_numbers import complex_of_parts, parts_of_complex
 from ..ops.elementwise import cast
 from ..tensor import Tensor
+from .fused import update_fused
 
 Rule = Callable[..., tuple[Any, tuple[Any, ...]]]
 
@@ -53,8 +54,6 @@ def update(
     heard = MODES.listening or (ANY[0] and any(_has_no_memory(p) for p in params))
     may_fuse = fused is not False and whole and MODES.recorder is None and not heard
     if may_fuse and not (config.disabled or MODES.grad):
-        from .fused import update_fused
-
         noted = update_fused(rule, params, grads, states, hyper, flags, bool(fused))
         if noted is None:
             return

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..dtypes import DType, assuming, get_default_dtype
 from ..layout import contiguous_layout
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tracejit")
 
+#: Seconds after a first call before the worker makes ready what compiling needs: the step it is part of goes on.
+REST = 0.05
 #: Errors that need not come again when the same is compiled once more.
 PASSING = (SystemError, MemoryError, OSError)
 
@@ -116,6 +119,14 @@ def warm_up() -> None:
     make_ready()
     for job in (_read_package, _read_compiler):
         worker().submit(job, compiles=False)
+
+
+def followed_by_warm_up(run: Callable[..., Any], *given: Any) -> Any:
+    """What a first call gives that nobody waits to have compiled: the worker does not take its time from it."""
+    try:
+        return run(*given)
+    finally:
+        worker().submit(warm_up, REST, compiles=False)
 
 
 def _read_package() -> None:

@@ -59,6 +59,7 @@ class Keeping:
     name: str
     function: Callable[..., Any]
     strict: bool
+    background: bool
     stats: Stats
     _call: Callable[..., Any]
     _recorded: Callable[..., Any]
@@ -150,6 +151,11 @@ class Keeping:
             f"{STREAK} signatures in a row were new: others are recorded when they are met again"
         )
         return True
+
+    def _waits(self, key: Any, tensors: list[Tensor]) -> bool:
+        """Is this signature to be met once more before it is recorded, or never to be?"""
+        later = (self.background and self._is_first(key)) or self._always_new(key, tensors)
+        return later or self._refuses_all(key)
 
     def _refuses_all(self, key: Any) -> bool:
         """Is this signature new, and did all that were recorded lately come to the same thing that cannot be?"""
