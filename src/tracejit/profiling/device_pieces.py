@@ -16,7 +16,8 @@ from ..runtime.cuda.waiting import is_read
 from ..runtime.launcher import Loop, Step, rows
 from ..runtime.plan.records import HostCall
 from ..runtime.program import Program
-from .pieces import Piece, Work, operations_of
+from .operations import operations_of
+from .pieces import Piece, Work
 
 #: cuBLAS's number for float64 elements (see `runtime.cuda.gemm`).
 _DOUBLE = 1

@@ -1,8 +1,8 @@
 """What the rows of a program's table are: kernels, matrix products and loops, with the work each does.
 
 Bytes are the least that must move: every array that is read once, every array that is written once (of an array read
-through several views no more than the whole). Operations are counted one for each elementwise result and each reduced
-element, two for each term of a matrix product.
+through several views no more than the whole). Operations are those on floats (`operations`), and two for each term of a
+matrix product.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any
 
 from ..codegen.kernel import Pointer
 from ..ir.graph import Value
-from ..ops.kinds import Elementwise, Reduction
 from ..passes.fusion.groups import root
 from ..runtime.blas import is_gemm
 from ..runtime.launcher import Loop, Step, rows
@@ -26,6 +25,7 @@ from ..runtime.taps import TapStep
 from ..runtime.threads import get_num_threads
 from ..runtime.tiled.tiled_loops import TiledLoop
 from ..runtime.tiled.tiles import TileStep
+from .operations import operations_of
 
 
 @dataclass(frozen=True)
@@ -164,15 +164,6 @@ def _read_by(kernel: Kernel) -> list[Value]:
         return list(kernel.code.group.externals)
     given = [p for f in kernel.code.functions for p in f.parameters if isinstance(p, Pointer)]
     return list(dict.fromkeys(p.value for p in given if not p.written))
-
-
-def operations_of(value: Value) -> Any:
-    """Operations that a value takes: one for each result, or for each element that is reduced."""
-    if isinstance(value.op, Elementwise):
-        return value.spec.numel
-    if isinstance(value.op, Reduction):
-        return value.value_operands[0].spec.numel
-    return 0
 
 
 def _product(step: Step, program: Program) -> Work:
