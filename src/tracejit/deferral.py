@@ -120,7 +120,8 @@ class Deferral:
             given[1], kinds[0].shape[attributes["dim"]], attributes
         ):
             return None
-        out = self.put_off(op, operands, given, attributes, cost.layout, cost.seconds)
+        written = _versions(operands)
+        out = self.put_off(op, written, given, attributes, cost.layout, cost.seconds)
         return _placed(out, operands)
 
     def cost(self, op: Op, kinds: list[Any], attributes: dict[str, Any]) -> Cost:
@@ -140,15 +141,18 @@ class Deferral:
     def put_off(
         self,
         op: Op,
-        operands: Sequence[Any],
+        versions: list[tuple[Any, int]],
         given: list[Any],
         attributes: dict[str, Any],
         layout: Any,
         seconds: float,
     ) -> Tensor:
-        """What an operation will give; ``given`` are arrays, or what stands for them, and numbers."""
+        """What an operation will give; ``given`` are arrays, or what stands for them, and numbers.
+
+        ``versions`` are counts of writes to the tensors among its operands, each with what it is now.
+        """
         block = Deferred(self, op, given, attributes, layout)
-        block.versions = [(x._writes, x._writes.value) for x in operands if isinstance(x, Tensor)]
+        block.versions = versions
         with self.lock:
             self.waiting.append(weakref.ref(block))
             self.seconds += seconds
@@ -178,7 +182,7 @@ class Deferral:
     ) -> Tensor:
         """A view of what is put off; ``shown`` is how it lies, and an array without memory that lies so."""
         layout, meta = shown
-        out = self.put_off(op, (source,), given, attributes, layout, 0.0)
+        out = self.put_off(op, _versions((source,)), given, attributes, layout, 0.0)
         out._block.meta = meta
         out._become_view(source, op, attributes)
         return out
@@ -244,6 +248,11 @@ def _taken(operands: tuple[Any, ...]) -> tuple[list[Any], list[Any], bool] | Non
             given.append(array)
         kinds.append(x.spec)
     return kinds, given, later
+
+
+def _versions(operands: Sequence[Any]) -> list[tuple[Any, int]]:
+    """How often the tensors among some operands were written to."""
+    return [(x._writes, x._writes.value) for x in operands if isinstance(x, Tensor)]
 
 
 def _shown(block: Deferred) -> Tensor:

@@ -59,6 +59,7 @@ class Builder:
         self.line: tuple[str, int] | None = None
         self.scope: Any = None  # of the sizes that the run being recorded told
         self._known: dict[Any, Value] = {}
+        self._number_keys: dict[Value, list[Any]] = {}  # of statements that came again
 
     def input(self, name: str, type: TensorType) -> Value:
         """Add a graph input."""
@@ -175,7 +176,12 @@ class Builder:
         if len(values) == len(operands):
             key: Any = (value.op.name, *values, *numbers)
         else:
-            key = (value.op.name, *map(_operand_key, operands), *numbers)
+            keys = self._number_keys.get(value)
+            if keys is None:
+                keys = [None if isinstance(x, Value) else attribute_key(x) for x in value.operands]
+                self._number_keys[value] = keys
+            told = [x if k is None else k for x, k in zip(operands, keys, strict=True)]
+            key = (value.op.name, *told, *numbers)
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = value.again(tuple(operands), tuple(values), line)

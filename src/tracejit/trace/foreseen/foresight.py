@@ -85,16 +85,22 @@ class Foresight:
             default = get_default_dtype()
             for site in self.last.next:
                 if site.op is op and site.default is default and site.is_at(2):
-                    given = site.given(operands, attributes)
+                    versions: list[Any] = []
+                    given = site.given(operands, attributes, versions)
                     if given is not None:
-                        out = self.result(site, operands, given)
+                        out = self.result(site, operands, given, versions)
                         if out is not None:
                             return out
         self.end()
         return None
 
-    def result(self, site: Site, operands: Sequence[Any], given: list[Any]) -> Tensor | None:
-        """What the operation of a site gives this time; None for a view of what is there now and was not, or was."""
+    def result(
+        self, site: Site, operands: Sequence[Any], given: list[Any], versions: list[Any]
+    ) -> Tensor | None:
+        """What the operation of a site gives this time; None for a view of what is there now and was not, or was.
+
+        ``versions`` are how often what it is ``given`` was written to.
+        """
         layout, op, attributes = site.layout, site.op, site.attributes
         if site.is_view:
             if (type(given[0]) is Deferred) is (layout is None):
@@ -107,7 +113,7 @@ class Foresight:
                 layout_of(out)
                 out._become_view(operands[0], op, attributes)
         else:
-            out = self.deferral.put_off(op, operands, given, attributes, layout, site.seconds)
+            out = self.deferral.put_off(op, versions, given, attributes, layout, site.seconds)
             if MODES.inference:
                 out._inference = True
         self.last = site
@@ -180,6 +186,7 @@ class Foresight:
         if out._base is not None:
             if put_off:
                 site.layout, site.meta = block.layout, block.without_memory()
+            site.is_view = True
             return True
         kinds = [x.spec if isinstance(x, Tensor) else x for x in operands]
         cost = self.deferral.cost(site.op, kinds, site.attributes)

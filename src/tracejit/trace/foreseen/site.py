@@ -38,6 +38,7 @@ class Site:
         "code",
         "default",
         "instruction",
+        "is_view",
         "key",
         "layout",
         "line",
@@ -75,15 +76,11 @@ class Site:
             None  # of the result, which is put off; None: a view of what is there
         )
         self.meta: Any = None  # what lies like a view of what is put off
+        self.is_view = False  # does the result show the operand?
         self.seconds = 0.0
         self.nbytes = 0
         #: What came after it, the latest first.
         self.next: list[Site] = []
-
-    @property
-    def is_view(self) -> bool:
-        """Does the result show the operand?"""
-        return self.layout is None or self.meta is not None
 
     def leads_to(self, site: Site) -> None:
         """``site`` came after this one."""
@@ -100,14 +97,23 @@ class Site:
             return False
         return frame.f_code is self.code and frame.f_lasti == self.instruction
 
-    def given(self, operands: Sequence[Any], attributes: dict[str, Any]) -> list[Any] | None:
-        """Arrays, and what stands for them, of operands like those of this; None where they, or options, are not."""
+    def given(
+        self, operands: Sequence[Any], attributes: dict[str, Any], versions: list[Any]
+    ) -> list[Any] | None:
+        """Arrays, and what stands for them, of operands like those of this; None where they, or options, are not.
+
+        How often tensors among them were written to is added to ``versions``.
+        """
         places = self.places
         if len(operands) != len(places):
             return None
         given: list[Any] = []
         for x, place in zip(operands, places, strict=False):
-            if isinstance(x, Tensor):
+            if type(place) is _Number:
+                if not place.is_again(x):
+                    return None
+                given.append(x)
+            elif isinstance(x, Tensor):
                 if x._layout is not place or x._requires_grad:
                     return None
                 base = x._base
@@ -118,8 +124,8 @@ class Site:
                     block = x._block
                     array = block if type(block) is Deferred else x.array
                 given.append(array)
-            elif type(place) is _Number and place.is_again(x):
-                given.append(x)
+                writes = x._writes
+                versions.append((writes, writes.value))
             else:
                 return None
         return given if (not attributes and not self.names) or self.has(attributes) else None

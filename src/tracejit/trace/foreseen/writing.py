@@ -17,6 +17,7 @@ def write_again(recorder: Recorder, waiting: list[tuple[Site, Sequence[Any], Ten
     """Write down operations in order, each with its operands and its result; ``waiting`` is empty afterwards."""
     roots, path, again = recorder.roots, recorder.path, recorder.builder.again
     shown: dict[int, Value] = {}  # the values of views
+    nbytes = 0
     for site, operands, out in waiting:
         found: list[Any] = []
         values: list[Value] = []
@@ -38,7 +39,8 @@ def write_again(recorder: Recorder, waiting: list[tuple[Site, Sequence[Any], Ten
             shown[id(out)] = value
         else:
             roots[id(out)] = value
-        recorder.alive.add(out)
+        recorder.alive.tensors.append(out)
+        nbytes += site.nbytes
     waiting.clear()
-    recorder.alive.look()
+    recorder.alive.grown(nbytes)
     recorder.check_length()

@@ -93,6 +93,12 @@ class KeptAlive:
         self.recent += nbytes
         return nbytes
 
+    def grown(self, nbytes: int) -> None:
+        """So many bytes of tensors were put behind the others: let go what can go."""
+        self.nbytes += nbytes
+        self.recent += nbytes
+        self.look()
+
     def look(self) -> None:
         """Let go what can go, if enough memory has come together."""
         if self.nbytes > self.most_bytes:

@@ -59,9 +59,18 @@ class Evidence:
     def __init__(self) -> None:
         self.counts: Counter[Place] = Counter()
         self.varying: set[Place] = set()
+        self.first: Sequence[Value] = ()  # the first recording, counted when there is another
 
     def note(self, statements: Sequence[Value]) -> None:
         """Another recording, as it was before any loops were made."""
+        if not (self.first or self.counts):
+            self.first = statements
+            return
+        first, self.first = self.first, ()
+        self._compare(first)
+        self._compare(statements)
+
+    def _compare(self, statements: Sequence[Value]) -> None:
         found = Counter(map(place, statements))
         self.varying.update(n for n, k in found.items() if self.counts.get(n, k) != k)
         self.counts.update({n: k for n, k in found.items() if n not in self.counts})

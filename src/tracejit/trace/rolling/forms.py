@@ -92,13 +92,26 @@ class Forms:
     """The forms of one function."""
 
     def __init__(self) -> None:
-        self.known: dict[Any, Form] = {}
+        self._known: dict[Any, Form] = {}
+        #: What was rolled and not looked at yet: the call that recorded it does not wait for that.
+        self.waiting: list[tuple[Sequence[Value], Rolled, Sequence[Value]]] = []
 
     def note(self, inputs: Sequence[Value], rolled: Rolled, kept: Sequence[Value]) -> None:
         """A recording was rolled by itself."""
+        self.waiting.append((inputs, rolled, kept))
+
+    @property
+    def known(self) -> dict[Any, Form]:
+        """The forms by their keys."""
+        while self.waiting:
+            self._look(*self.waiting[0])
+            del self.waiting[0]
+        return self._known
+
+    def _look(self, inputs: Sequence[Value], rolled: Rolled, kept: Sequence[Value]) -> None:
         results = tuple(rolled.mapping[v] for v in kept)
         key = form_key(inputs, rolled.statements, results)
-        form = self.known.get(key) or Form(tuple(inputs), rolled.statements, results)
+        form = self._known.get(key) or Form(tuple(inputs), rolled.statements, results)
         met: list[int] = []
 
         def same(size: int) -> int:
@@ -114,9 +127,9 @@ class Forms:
             form.examples.append((sizes, tuple(met)))
             del form.examples[:-MAX_EXAMPLES]
         if form.examples:  # a form is known with an example, whenever an interrupt comes
-            self.known.setdefault(key, form)
-        if len(self.known) > MAX_FORMS:
-            self.known.pop(next(iter(self.known)), None)
+            self._known.setdefault(key, form)
+        if len(self._known) > MAX_FORMS:
+            self._known.pop(next(iter(self._known)), None)
 
     def roll(
         self, inputs: Sequence[Value], statements: Sequence[Value], kept: Sequence[Value]

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from ...dtypes import DType, float32, float64, int32, int64
+from ...dtypes import DType, float32, float64, get_default_dtype, int32, int64
 from ...ir.builder import Builder, attribute_keys, mapped
 from ...ir.graph import Value
 from ...ops.movement import slice as slice_op
@@ -161,13 +162,24 @@ def _is_listable(value: Value, place: int) -> bool:
     number = value.operands[place]
     if type(number) not in (int, float) or value.op is None or value.op.name not in LISTABLE:
         return False
-    dtype = _counts_as(value, place)
-    most = EXACT.get(dtype, 0) if type(number) is int else MOST.get(dtype, 0.0)
-    if most < abs(number) < math.inf:
-        return False
-    return bool(most) and bool(
-        _operand_types(value, place, number) == _operand_types(value, place, TensorType((), dtype))
-    )
+    kinds = tuple([x.spec if isinstance(x, Value) else type(x) for x in value.operands])
+    most = _largest(value.op, kinds, place, get_default_dtype())
+    return bool(most) and not most < abs(number) < math.inf
+
+
+@lru_cache(maxsize=1024)
+def _largest(op: Elementwise, kinds: tuple[Any, ...], place: int, default: DType) -> float:
+    """The largest number that may be an item of a table in a statement of such operands; 0: none may.
+
+    A number is the type of it among ``kinds``. What it counts as may hang on the ``default`` dtype.
+    """
+    operands: list[Any] = [x(1) if isinstance(x, type) else x for x in kinds]
+    with_number = op.types(tuple(map(operand_info, operands)), {})
+    dtype = with_number[0][place]
+    operands[place] = TensorType((), dtype)
+    if op.types(tuple(map(operand_info, operands)), {}) != with_number:
+        return 0
+    return EXACT.get(dtype, 0) if kinds[place] is int else MOST.get(dtype, 0.0)
 
 
 def _columns(group: Sequence[Value], order: dict[Value, int]) -> Iterator[list[Value]]:
