@@ -28,6 +28,7 @@ class Value(OperatorMixin):
     __slots__ = (
         "attribute_key",
         "attributes",
+        "like",
         "line",
         "name",
         "op",
@@ -59,6 +60,7 @@ class Value(OperatorMixin):
         #: The operands that are values (not Python numbers).
         self.value_operands: tuple[Value, ...] = operands  # type: ignore[assignment]
         self.attribute_key: tuple[Any, ...] | None = None  # made when value numbering first asks
+        self.like: Value | None = None  # the first of those that are the same but for operands
 
     def again(
         self,
@@ -71,6 +73,9 @@ class Value(OperatorMixin):
         new.spec, new.op, new.attributes, new.name = self.spec, self.op, self.attributes, ""
         new.operands, new.value_operands, new.line = operands, value_operands, line
         new.attribute_key = self.attribute_key
+        new.like = None
+        if line == self.line:
+            new.like = self if self.like is None else self.like
         return new
 
     def __bool__(self) -> bool:

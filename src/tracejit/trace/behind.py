@@ -21,7 +21,7 @@ from ..runtime.behind import Abandoned, worker
 from ..runtime.blas import find_blas
 from ..runtime.kept.plans import surroundings
 from ..runtime.machine_code.kernels import versions
-from ..runtime.native.native import prepare
+from ..runtime.native.native import prepare, stored
 from ..runtime.readiness import make_ready
 from ..scalar_math.library import names
 from .replay.ending import NotReplayable
@@ -117,8 +117,11 @@ def warm_up() -> None:
     with suppress(OSError):  # whoever needs it is told
         surroundings()
     make_ready()
-    for job in (_read_package, _read_compiler):
-        worker().submit(job, compiles=False)
+    worker().submit(_read_package, compiles=False)
+    if stored():  # kernels will be there, too: who finds that they are not reads what they hang on
+        worker().submit_idle(_read_compiler)
+    else:
+        worker().submit(_read_compiler, compiles=False)
 
 
 def followed_by_warm_up(run: Callable[..., Any], *given: Any) -> Any:

@@ -142,12 +142,19 @@ def live(statements: Sequence[Value], kept: Sequence[Value]) -> tuple[Value, ...
 def _groups(statements: Iterable[Value]) -> list[tuple[list[Value], int]]:
     """The statements that are alike but for one number, which is not the same in all of them; and its place."""
     groups: dict[Any, list[Value]] = {}
+    again: dict[Value, list[Value]] = {}  # of statements that came again
     for value in statements:
-        numbers = len(value.operands) - len(value.value_operands)
-        if numbers == 1 and isinstance(value.op, Elementwise) and is_operator(value.op):
+        if len(value.operands) - len(value.value_operands) != 1:
+            continue
+        first = value if value.like is None else value.like
+        group = again.get(first)
+        if group is not None:
+            group.append(value)
+        elif isinstance(value.op, Elementwise) and is_operator(value.op):
             alike = attribute_keys(value) if value.attributes else None
             key = (value.op, value.line, value.spec, _only_number(value), alike)
-            groups.setdefault(key, []).append(value)
+            group = again[first] = groups.setdefault(key, [])
+            group.append(value)
     return [(group, key[3]) for key, group in groups.items() if _differ(group, key[3])]
 
 

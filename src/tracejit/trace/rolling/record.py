@@ -231,11 +231,16 @@ def local_keys(statements: Sequence[Value]) -> tuple[Any, dict[Any, int]]:
     Returns also the number of each key.
     """
     known: dict[Any, int] = {}
+    again: dict[Value, int] = {}  # of statements that came again
     found = []
     for value in statements:
-        operands = value.operands
-        count: Any = len(operands)
-        if len(value.value_operands) != count:
-            count = tuple([None if isinstance(x, Value) else repr(x) for x in operands])
-        found.append(known.setdefault(_key(value, count), len(known)))
+        first = value if value.like is None else value.like
+        number = again.get(first)
+        if number is None:
+            operands = value.operands
+            count: Any = len(operands)
+            if len(value.value_operands) != count:
+                count = tuple([None if isinstance(x, Value) else repr(x) for x in operands])
+            number = again[first] = known.setdefault(_key(value, count), len(known))
+        found.append(number)
     return np.array(found, np.int64), known
