@@ -9,6 +9,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,10 @@ _alive: weakref.WeakValueDictionary[int, Program] = weakref.WeakValueDictionary(
 def alive() -> list[Program]:
     """All programs there are."""
     return [p for p in (reference() for reference in _alive.valuerefs()) if p is not None]
+
+
+#: From so many tensors on, text goes through them in loops: lines for each would take long to compile.
+MANY = 64
 
 
 class Program:
@@ -169,6 +174,7 @@ class ProgramPlan:
             "pointer_of": pointer_of,
             "address_of": address_of,
             "fail": fail,
+            "itemgetter": itemgetter,
         }
         memory = _device_memory(self.plan.device)
         if memory is not None:
@@ -232,17 +238,21 @@ class _RunWriter:
         self.sizes: dict[str, int] = {}
         self.hosts: list[HostCall] = []
         self.lines: list[str] = []
+        self.many = False
 
     def text(self) -> str:
         plan = self.plan
+        used = self.used_inputs()
+        self.many = self.takes_many(used)
         names = [f"t{i}" for i in range(len(plan.inputs)) if i not in plan.packed_inputs]
         names += ["pack"] if plan.packed_inputs else []
-        self.lines = [f"def run({', '.join(names)}):"]
-        used = self.used_inputs()
+        self.lines = [f"def run({'*t' if self.many else ', '.join(names)}):"]
+        if self.many:
+            self.add("p = [x._pointer or pointer_of(x) for x in t]")
         for i, value in enumerate(plan.inputs):
             if plan.device >= 0 and i not in plan.packed_inputs and may_lie_on_the_host(value):
                 self.add(f"t{i} = uploaded(t{i})")
-            if i in used:
+            if i in used and not self.many:
                 self.add(f"p{i} = t{i}._pointer or pointer_of(t{i})")
         sizes = self.output_sizes()
         for i, nbytes in enumerate(sizes):
@@ -257,8 +267,18 @@ class _RunWriter:
         self.steps(used, sizes)
         results = [self.result(slot) for slot in plan.output_slots if slot.kind != "pack"]
         results += ["pack"] if plan.has_pack else []
-        self.add(f"return ({', '.join(results)}{',' if len(results) == 1 else ''})")
+        inputs = [str(slot.index) for slot in plan.output_slots if slot.kind == "input"]
+        if self.many and len(inputs) == len(results) > 1:
+            self.lines.insert(0, f"results = itemgetter({', '.join(inputs)})")
+            self.add("return results(t)")
+        else:
+            self.add(f"return ({', '.join(results)}{',' if len(results) == 1 else ''})")
         return "\n".join(self.lines) + "\n"
+
+    def takes_many(self, used: set[int]) -> bool:
+        """Are there so many inputs that text for each would take longer to compile than it saves?"""
+        plan, count = self.plan, len(self.plan.inputs)
+        return count >= MANY and plan.device < 0 and not plan.packed_inputs and len(used) == count
 
     def add(self, line: str) -> None:
         self.lines.append("    " + line)
@@ -292,6 +312,7 @@ class _RunWriter:
     def slots(self, used: set[int], sizes: Sequence[int | None], ready: int) -> str:
         """The slot values of a launch: inputs, outputs, arena, host results so far."""
         parts = [f"p{i}" if i in used else "0" for i in range(len(self.plan.inputs))]
+        parts = ["*p"] if self.many else parts
         parts += ["0" if n is None else f"b{i}.ptr" for i, n in enumerate(sizes)]
         parts.append("arena.ptr" if self.plan.has_arena else "0")
         parts.append("pack.ptr" if self.plan.has_pack or self.plan.packed_inputs else "0")
@@ -338,7 +359,7 @@ class _RunWriter:
 
     def storage(self, slot: Slot) -> str:
         if slot.kind == "input":
-            return f"t{slot.index}.array"
+            return f"{self.input(slot.index)}.array"
         part = "" if self.plan.device >= 0 else ".array"
         if slot.kind == "output":
             return f"b{slot.index}{part}"
@@ -352,5 +373,8 @@ class _RunWriter:
             if slot.kind == "output"
             else f"h{slot.index}"
             if slot.kind == "host"
-            else f"t{slot.index}"
+            else self.input(slot.index)
         )
+
+    def input(self, number: int) -> str:
+        return f"t[{number}]" if self.many else f"t{number}"

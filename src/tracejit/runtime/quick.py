@@ -152,10 +152,11 @@ class _Words:
         """What is read of each argument, and the slot it fills."""
         packed = program.plan.packed_inputs
         read = {line.split(" = ")[0] for line in program.source.splitlines()}
+        every = "    p" in read
         found: list[int] = []
         for i in range(self.first_output):
             if i not in packed:
-                found += [_READ if f"    p{i}" in read else _UNREAD, i]
+                found += [_READ if every or f"    p{i}" in read else _UNREAD, i]
         if packed:
             found += [_READ_BLOCK, self.first_output + self.outputs + 1]
         return found

@@ -118,7 +118,9 @@ def warm_up() -> None:
         surroundings()
     make_ready()
     worker().submit(_read_package, compiles=False)
-    if stored():  # kernels will be there, too: who finds that they are not reads what they hang on
+    if (
+        stored()
+    ):  # kernels will be in the store, too: a first call needs nothing of the compiler then
         worker().submit_idle(_read_compiler)
     else:
         worker().submit(_read_compiler, compiles=False)

@@ -6,7 +6,7 @@ before the program of the last segment, because that may write over its inputs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ import numpy as np
 from ...autograd.late import end_of
 from ...cuda.arrays import write_into
 from ...runtime.callbacks import pointer_of
+from ...runtime.program import MANY
 from ...tensor import Tensor
 from ..backward.continuing import as_before, left_behind
 from ..recording.inputs import Source
@@ -109,12 +110,17 @@ class EffectsWriter(_ReplayWriter):
             return
         self.add(f"if not ({' and '.join(marks) or 'True'}):")
         self.add(f"    {look}.check({environment})")
-        for i in ending.overlaps.varying:
-            self.add(f"if {look}.meets(t{i}):")
-            self.add("    raise NotReplayable(ALIASED)")
-        for i in ending.kin.varying:
-            self.add(f"if {look}.kin(t{i}):")
-            self.add("    raise NotReplayable(KIN)")
+        self.each(ending.overlaps.varying, f"if {look}.meets(%s): raise NotReplayable(ALIASED)")
+        self.each(ending.kin.varying, f"if {look}.kin(%s): raise NotReplayable(KIN)")
+
+    def each(self, numbers: Sequence[int], line: str) -> None:
+        """A line for each of some values, in a loop where they are so many that compiling them would take long."""
+        if len(numbers) < MANY:
+            for i in numbers:
+                self.add(line % f"t{i}")
+        else:
+            self.add(f"for one in ({', '.join([f't{i}' for i in numbers])}):")
+            self.add(f"    {line % 'one'}")
 
     def keep(self, leaf: Leaf) -> None:
         """Copy inputs whose values from before the call the history needs."""
@@ -156,6 +162,7 @@ class EffectsWriter(_ReplayWriter):
         in_place = {first + i for i, (_, _, how) in enumerate(kinds) if how == "itself"}
         #: Of tensors that have one new value, the last lends its memory to it (`segments.overwritable`).
         lent = {new: target for target, new, _ in ending.writes if new in in_place}
+        counts: dict[int, list[int]] = {}  # of writes, and what was written so often
         for target, new, count in ending.writes:
             moved = writes_once_moved(count)
             if moved is not None:
@@ -163,7 +170,9 @@ class EffectsWriter(_ReplayWriter):
             elif lent.get(new) != target:
                 self.add(f"copyto(t{target}.array, {positions[new]}.array)")
             if moved or count > 0:
-                self.add(f"t{target}._writes.value += {moved or count}")
+                counts.setdefault(moved or count, []).append(target)
+        for number, targets in counts.items():
+            self.each(targets, f"%s._writes.value += {number}")
         for target, count in ending.turned:
             self.add(f"t{target}._writes.value += {count}")
 
