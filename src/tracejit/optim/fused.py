@@ -169,9 +169,8 @@ def _build(
     varying: tuple[tuple[int, int], ...],
 ) -> FusedUpdate:
     """The step of parameters that have so many states each as one program."""
-    from .fused_program import (
-        step_program,
-    )  # the compiler, which no step without a program waits for
+    # It imports the compiler, which no step without a program is to wait for.
+    from .fused_program import step_program
 
     program, in_place = step_program(rule, layouts, sizes, rows, owners, flags, varying)
     buffer = np.zeros(len(varying))

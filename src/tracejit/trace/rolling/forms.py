@@ -8,7 +8,9 @@ every result comes out the same, the form is what the recording says, for one ro
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -94,7 +96,7 @@ class Forms:
     def __init__(self) -> None:
         self._known: dict[Any, Form] = {}
         #: What was rolled and not looked at yet: the call that recorded it does not wait for that.
-        self.waiting: list[tuple[Sequence[Value], Rolled, Sequence[Value]]] = []
+        self.waiting: deque[tuple[Sequence[Value], Rolled, Sequence[Value]]] = deque()
 
     def note(self, inputs: Sequence[Value], rolled: Rolled, kept: Sequence[Value]) -> None:
         """A recording was rolled by itself."""
@@ -104,8 +106,11 @@ class Forms:
     def known(self) -> dict[Any, Form]:
         """The forms by their keys."""
         while self.waiting:
-            self._look(*self.waiting[0])
-            del self.waiting[0]
+            noted = None
+            with suppress(IndexError):  # another thread took it
+                noted = self.waiting.popleft()
+            if noted is not None:
+                self._look(*noted)
         return self._known
 
     def _look(self, inputs: Sequence[Value], rolled: Rolled, kept: Sequence[Value]) -> None:
