@@ -141,8 +141,13 @@ def _read_package() -> None:
 
 def _read_compiler() -> None:
     """What the keys of kernels and their text begin with, and which BLAS there is."""
-    versions()
+    _read_versions()
     names()
+
+
+def _read_versions() -> None:
+    """The same without the text, which is parsed: at an idle moment the program may be parsing, too (gh-106905)."""
+    versions()
     find_blas()
 
 
