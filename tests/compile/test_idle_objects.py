@@ -10,7 +10,8 @@ import pytest
 
 import tracejit as tj
 from tracejit import nn
-from tracejit.trace.idle_objects import PATIENCE
+from tracejit.trace.idle_objects import PATIENCE, IdleObjects
+from tracejit.trace.signature import Static
 
 
 def given(count: int, make: Any) -> tuple[Any, int]:
@@ -66,3 +67,39 @@ def test_a_model_that_comes_back_is_recorded_again() -> None:
             f(nn.Linear(2, 2), x)
     assert abs(f(first, x).item() - expected) < 1e-6
     assert abs(f(first, x).item() - expected) < 1e-6
+
+
+def test_what_is_made_where_one_lay_did_not_come_back() -> None:
+    """A new object may have the number of one that is gone: it is another one all the same."""
+
+    class Thing:
+        pass
+
+    idle = IdleObjects()
+    first, others = Thing(), [Thing() for _ in range(PATIENCE)]
+    number = id(first)
+    for thing in (first, *others):
+        idle.learn((Static(thing),), {})
+    assert len(idle.forgotten) == 1
+    del first, thing
+    gc.collect()
+    again = [Thing() for _ in range(100)]
+    found = next((x for x in again if id(x) == number), None)
+    if found is None:  # its memory was used for something else
+        found = again[0]
+    idle.forgotten = {hash((Static(found),)): next(iter(idle.forgotten.values()))}
+    idle.learn((Static(found),), {})
+    assert idle.patience == PATIENCE
+
+
+def test_what_came_back_is_waited_for_longer() -> None:
+    class Thing:
+        pass
+
+    idle = IdleObjects()
+    things = [Thing() for _ in range(PATIENCE + 1)]
+    for thing in things:
+        idle.learn((Static(thing),), {})
+    assert len(idle.forgotten) == 1
+    idle.learn((Static(things[0]),), {})
+    assert idle.patience == 2 * PATIENCE

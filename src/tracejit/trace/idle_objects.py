@@ -7,7 +7,9 @@ to them. Where one comes back after all, which costs a recording, more of them a
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
@@ -36,13 +38,14 @@ class IdleObjects:
     def __init__(self) -> None:
         self.patience = PATIENCE
         self.known: dict[Any, list[int]] = {}  # calls served when last looked, recordings since
-        self.forgotten: dict[int, None] = {}
+        self.forgotten: dict[int, list[weakref.ref[Any]]] = {}  # by hash, with their objects
 
     def learn(self, key: Any, entries: Mapping[Any, Sequence[Any]]) -> list[Any]:
         """A signature was recorded: those that are to be forgotten now."""
         if not has_objects(key):
             return []
-        if self.forgotten.pop(hash(key), self) is None:  # it came back
+        before = self.forgotten.pop(hash(key), None)
+        if before is not None and all(x() is not None for x in before):  # it came back
             self.patience = min(self.patience * 2, MAX_FORGOTTEN)
         self.known.pop(key, None)
         found = []
@@ -54,10 +57,20 @@ class IdleObjects:
         self.known[key] = [0, 0]
         for other in found:
             del self.known[other]
-            self.forgotten[hash(other)] = None
+            self.forgotten[hash(other)] = _references(other)
         while len(self.forgotten) > MAX_FORGOTTEN:
             del self.forgotten[next(iter(self.forgotten))]
         return found
+
+
+def _references(key: Any) -> list[weakref.ref[Any]]:
+    """The objects in a key, as long as they live: what is made where one lay is told by the same number."""
+    found = []
+    for x in statics_in(key):
+        if x.identity and not isinstance(x.value, _LASTING):
+            with suppress(TypeError):  # of a class without weak references
+                found.append(weakref.ref(x.value))
+    return found
 
 
 def has_objects(key: Any) -> bool:
