@@ -118,10 +118,8 @@ def warm_up() -> None:
         surroundings()
     make_ready()
     worker().submit(_read_package, compiles=False)
-    if (
-        stored()
-    ):  # kernels will be in the store, too: a first call needs nothing of the compiler then
-        worker().submit_idle(_read_compiler)
+    if stored():  # kernels will be there, too: a first call needs nothing of the compiler
+        worker().submit_idle(_read_versions)
     else:
         worker().submit(_read_compiler, compiles=False)
 
