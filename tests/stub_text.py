@@ -19,6 +19,7 @@ from typing import Any
 
 import tracejit as tj
 from tracejit import ops
+from tracejit.generated import parse
 from tracejit.ops.keywords import _keywords
 from tracejit.ops.op import Op
 from tracejit.ops.table import METHODS
@@ -83,7 +84,7 @@ class _Names:
         if annotation is inspect.Parameter.empty:
             return "Any"
         text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
-        tree = ast.parse(text, mode="eval")
+        tree = parse(text, mode="eval")
         for node in ast.walk(tree):
             if isinstance(node, ast.Name):
                 self._meet(node.id, inspect.unwrap(function))
@@ -109,7 +110,7 @@ def _home(name: str, module: str) -> str:
     """The module in which a name is defined that another one imports."""
     found = importlib.import_module(module)
     package = module if hasattr(found, "__path__") else module.rpartition(".")[0]
-    for node in ast.walk(ast.parse(inspect.getsource(found))):
+    for node in ast.walk(parse(inspect.getsource(found))):
         if isinstance(node, ast.ImportFrom) and any(a.name == name for a in node.names):
             dotted = f"{'.' * node.level}{node.module or ''}"
             return _home(name, importlib.util.resolve_name(dotted, package))

@@ -19,6 +19,7 @@ import pytest
 
 import tracejit as tj
 from process_tools import python
+from tracejit.generated import parse
 from tracejit.profiling.floor import SIZES, Floor, asked
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -52,7 +53,7 @@ def run(*arguments: str, timeout: int = 120) -> subprocess.CompletedProcess[str]
 
 def jax_names() -> set[str]:
     """The keys of the tables of JAX's cases, read without importing JAX."""
-    trees = [ast.parse((FOLDER / f"jax_{m}.py").read_text()) for m in ("pointwise", "networks")]
+    trees = [parse((FOLDER / f"jax_{m}.py").read_text()) for m in ("pointwise", "networks")]
     tables = [
         node.value
         for tree in trees

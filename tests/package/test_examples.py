@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tracejit.generated import parse
+
 FOLDER = Path(__file__).resolve().parents[2] / "examples"
 EXAMPLES = sorted(FOLDER.glob("*.py"))
 NAMES = {
@@ -54,13 +56,13 @@ def test_example_runs(path: Path, capsys: pytest.CaptureFixture[str]):
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
 def test_example_asserts_and_explains_itself(path: Path):
-    tree = ast.parse(path.read_text())
+    tree = parse(path.read_text())
     assert f"python examples/{path.name}" in (ast.get_docstring(tree) or "")
     assert any(isinstance(node, ast.Assert) for node in ast.walk(tree))
 
 
 def behaviours() -> list[str]:
-    tree = ast.parse((FOLDER / "dynamic_graphs.py").read_text())
+    tree = parse((FOLDER / "dynamic_graphs.py").read_text())
     return [
         node.name
         for node in tree.body

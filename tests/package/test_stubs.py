@@ -10,6 +10,7 @@ import pytest
 
 import tracejit as tj
 from stub_text import SOURCE, stubs
+from tracejit.generated import parse
 
 PROGRAM = """\
 import tracejit as tj
@@ -72,11 +73,11 @@ WRONG = {
 @pytest.mark.parametrize("path", stubs())
 def test_stubs_say_what_is_published(path: str):
     """``python tests/stub_text.py`` writes them anew."""
-    assert ast.dump(ast.parse((SOURCE / path).read_text())) == ast.dump(ast.parse(stubs()[path]()))
+    assert ast.dump(parse((SOURCE / path).read_text())) == ast.dump(parse(stubs()[path]()))
 
 
 def test_the_stub_of_compile_has_its_parameters():
-    tree = ast.parse((SOURCE / "typed_compile.pyi").read_text())
+    tree = parse((SOURCE / "typed_compile.pyi").read_text())
     overloads = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "compile"]
     own = list(inspect.signature(tj.compile).parameters)
     assert len(overloads) == 3

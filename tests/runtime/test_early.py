@@ -14,6 +14,7 @@ import pytest
 import tracejit
 from process_tools import printed, python
 from tracejit import early
+from tracejit.generated import parse
 
 PACKAGE = Path(tracejit.__file__).parent
 LOADED = """
@@ -158,7 +159,7 @@ def late_modules() -> dict[str, Path]:
 def imports(name: str, path: Path) -> Iterator[str]:
     """What a module imports when it is loaded, with the packages that is in."""
     package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
-    for node in ast.parse(path.read_text()).body:
+    for node in parse(path.read_text()).body:
         if not isinstance(node, ast.ImportFrom) or (node.module is None and not node.level):
             continue
         above = package[: len(package) - node.level + 1] if node.level else []
