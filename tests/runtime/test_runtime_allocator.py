@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from process_tools import printed, python
-from tracejit.runtime import allocator
+from tracejit.runtime import allocator, pages
 from tracejit.runtime.allocator import allocate, empty_cache, memory_stats, set_cache_limit
 
 MIB = 1 << 20
@@ -166,6 +166,70 @@ def test_what_is_kept_is_bounded(limit) -> None:
     assert memory_stats().cached == 0
     with pytest.raises(ValueError, match="negative"):
         limit(-1)
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch, limit):
+    """Only 8 MiB are kept that the system may not take."""
+    monkeypatch.setattr(allocator, "_HELD", 8 * MIB)
+    limit(64 * MIB)
+
+
+lends = pytest.mark.skipif(not allocator.LENDS, reason="the system takes no pages that are offered")
+
+
+@lends
+def test_what_is_kept_beyond_a_bound_is_lent_to_the_system(held) -> None:
+    blocks = [allocate(4 * MIB) for _ in range(6)]
+    places = {block.ptr for block in blocks}
+    blocks.clear()
+    state = allocator._state
+    assert (state.cached, state.lent, len(allocator._lent)) == (24 * MIB, 16 * MIB, 4)
+    blocks = [allocate(4 * MIB) for _ in range(6)]
+    for number, block in enumerate(blocks):
+        block.array[:] = number
+    assert {block.ptr for block in blocks} == places
+    assert (
+        [int(block.array.min()) for block in blocks]
+        == [int(block.array.max()) for block in blocks]
+        == [*range(6)]
+    )
+    assert (state.cached, state.lent, allocator._lent) == (0, 0, set())
+    blocks.clear()
+    empty_cache()
+    assert (state.cached, state.lent, allocator._lent) == (0, 0, set())
+
+
+@lends
+def test_pieces_that_cannot_be_lent_make_room_for_each_other(held) -> None:
+    blocks = [allocate(MIB) for _ in range(20)]
+    blocks.clear()
+    assert (memory_stats().cached, allocator._state.lent) == (8 * MIB, 0)
+
+
+@lends
+@pytest.mark.skipif(not os.path.exists("/proc/self/smaps_rollup"), reason="reads /proc")
+def test_the_system_knows_what_is_lent() -> None:
+    def lazily_freed() -> int:
+        with open("/proc/self/smaps_rollup") as file:
+            return sum(int(line.split()[1]) << 10 for line in file if line.startswith("LazyFree"))
+
+    array = pages.map_pages(64 * MIB)
+    array[:] = 1
+    before = lazily_freed()
+    assert pages.lend(array)
+    assert lazily_freed() - before == 64 * MIB
+    array[:] = 2
+    assert lazily_freed() == before
+    assert int(array.min()) == int(array.max()) == 2
+
+
+def test_where_nothing_can_be_lent_a_gigabyte_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 4 << 20}.__getitem__)
+    monkeypatch.setattr(allocator, "LENDS", False)
+    assert allocator._default_limit() == 1 << 30
+    monkeypatch.setattr(allocator, "LENDS", True)
+    assert allocator._default_limit() == 4 << 30
 
 
 def test_small_classes_are_bounded_each() -> None:

@@ -6,7 +6,8 @@ than the arithmetic. So memory that comes back is kept in free lists, one per si
 when its `Block` dies, or, where views of the block's array outlive it, with the last of them.
 
 What is kept unused is bounded (see `set_cache_limit`); above the bound memory goes back to the
-system, large pieces first.
+system, large pieces first. From a gigabyte on what is kept is lent: the system may take the pages
+where memory is short, and they stay, ready for use, where it is not.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tracejit.runtime.pages import aligned_array, map_pages
+from tracejit.runtime.pages import LENDS, aligned_array, lend, map_pages
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +39,7 @@ __all__ = [
 _SMALL = 64 << 10  # classes up to this size are looked up in a table
 _HUGE = 2 << 20  # from here on memory is mapped directly, on huge pages where there are any
 _SMALL_CACHED = 2 << 20  # bytes kept per small class
+_HELD = 1 << 30  # bytes kept that the system may not take
 
 #: An array of the class's size, the address of its first byte.
 _Cell = tuple[np.ndarray, int]
@@ -57,11 +59,12 @@ class _Bucket:
 class _State:
     """What only the large classes and fresh memory count."""
 
-    __slots__ = ("cached", "fresh", "limit")
+    __slots__ = ("cached", "fresh", "lent", "limit")
 
     def __init__(self) -> None:
         self.fresh = 0
         self.cached = 0
+        self.lent = 0
         self.limit = _default_limit()
 
 
@@ -82,15 +85,20 @@ class MemoryStats:
 
 
 def _default_limit() -> int:
-    """A gigabyte, or a quarter of the machine's memory where that is less."""
+    """A quarter of the machine's memory, of which all but a gigabyte is lent to the system; a gigabyte at most where
+    that cannot be done, or where nobody says how much memory there is."""
     try:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
-        return 1 << 30
-    return min(1 << 30, total // 4) if total > 0 else 1 << 30
+        return _HELD
+    if total <= 0:
+        return _HELD
+    return total // 4 if LENDS else min(_HELD, total // 4)
 
 
 _state = _State()
+#: Addresses of the kept pieces that the system may take.
+_lent: set[int] = set()
 _buckets: dict[int, _Bucket] = {}
 
 
@@ -164,8 +172,15 @@ def _keep(bucket: _Bucket, cell: _Cell) -> None:
     bucket.free.append(cell)
     if bucket.size > _SMALL:
         _state.cached += bucket.size
-        if _state.cached > _state.limit:
-            _trim(_state.limit)
+        limit = _state.limit
+        if _state.cached - _state.lent > _HELD:
+            if lend(cell[0]):
+                _lent.add(cell[1])
+                _state.lent += bucket.size
+            else:
+                limit = min(limit, _state.cached - bucket.size)  # another makes room for it
+        if _state.cached > limit:
+            _trim(limit)
 
 
 _watched: dict[int, weakref.ref[np.ndarray]] = {}
@@ -225,8 +240,16 @@ def _take_large(bucket: _Bucket) -> _Cell:
         cell = bucket.free.pop()
     except IndexError:
         return _fresh(bucket)
-    _state.cached -= bucket.size
+    _uncount(bucket.size, cell)
     return cell
+
+
+def _uncount(size: int, cell: _Cell) -> None:
+    """A large piece is kept no more."""
+    _state.cached -= size
+    if cell[1] in _lent:
+        _lent.discard(cell[1])
+        _state.lent -= size
 
 
 def _fresh(bucket: _Bucket) -> _Cell:
@@ -256,10 +279,10 @@ def _trim(limit: int) -> None:
         free = _buckets[size].free
         while _state.cached > limit and size > _SMALL and free:
             try:
-                del free[0]  # the one unused for longest
+                cell = free.pop(0)  # the one unused for longest
             except IndexError:
                 break
-            _state.cached -= size
+            _uncount(size, cell)
 
 
 def empty_cache() -> None:

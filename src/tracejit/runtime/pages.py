@@ -17,7 +17,10 @@ import numpy as np
 
 from tracejit.aligned import lines
 
-__all__ = ["aligned_array", "keep_freed_memory", "map_pages"]
+__all__ = ["LENDS", "aligned_array", "keep_freed_memory", "lend", "map_pages"]
+
+#: Can pages be lent here (see `lend`)?
+LENDS = hasattr(mmap, "MADV_FREE") and hasattr(mmap, "MAP_ANONYMOUS")
 
 _HUGE_PAGE = 2 << 20
 #: Settings of ``mallopt``: from which size on memory is mapped, and how much of the heap's end may be free.
@@ -59,6 +62,27 @@ def map_pages(nbytes: int) -> np.ndarray:
         with contextlib.suppress(OSError):  # a kernel without huge pages
             pages.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(memoryview(pages)[start : start + nbytes], dtype=np.uint8)
+
+
+def lend(array: np.ndarray) -> bool:
+    """Let the system take the pages of an array of `map_pages`, whose content is of no use; does it know now?
+
+    It takes them where memory is short, and whoever writes there then gets fresh ones. Otherwise they stay, and the
+    first touch has them back without a page fault. Arrays on other memory are left as they are.
+
+    >>> lend(map_pages(5000)) in (False, True)
+    True
+    >>> lend(aligned_array(5000))
+    False
+    """
+    pages = getattr(array.base, "obj", None)
+    if not LENDS or not isinstance(pages, mmap.mmap):
+        return False
+    try:
+        pages.madvise(mmap.MADV_FREE)
+    except OSError:  # a kernel that cannot
+        return False
+    return True
 
 
 @cache
