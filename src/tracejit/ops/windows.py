@@ -22,6 +22,8 @@ Index = tuple[Any, ...]
 
 #: Windows of more elements are not written out one element after the other.
 MOST_TAPS = 64
+#: Windows are added up a stride at once where that takes so much fewer steps.
+_BLOCKWISE = 4
 #: Bytes of temporary memory that are filled and used at a time: a piece stays in the second-level cache.
 PIECE = 1 << 20
 #: The same for a device, where every piece is some launches.
@@ -142,6 +144,8 @@ class Windows(NamedTuple):
         """The sum of (*leading, *kernel, *counts) into the places that :meth:`view` shows."""
         n, rank = xp(windows), len(self.kernel)
         lead, counts = windows.shape[: windows.ndim - 2 * rank], windows.shape[-rank:]
+        if windows.size and self.is_blockwise():
+            return self._fold_blocks(windows, size)
         buffer = n.zeros((*lead, *self.buffer(size)), windows.dtype)
         if windows.size:
             by_tap = windows.reshape(*lead, -1, *counts)
@@ -149,6 +153,61 @@ class Windows(NamedTuple):
                 place = buffer[index]
                 place += by_tap[(..., tap, *(np.s_[:],) * rank)]
         return n.ascontiguousarray(buffer[self.inside(size)])
+
+    def overlaps(self) -> Shape:
+        """How many windows without gaps reach a position at most, along each dimension.
+
+        >>> Windows((5, 4), (2, 4), ((0, 0), (0, 0)), (1, 1)).overlaps()
+        (3, 1)
+        """
+        return tuple(-(-k // s) for k, s in zip(self.kernel, self.stride, strict=True))
+
+    def is_blockwise(self) -> bool:
+        """Are windows added up in far fewer steps if all elements of a stride are taken at once?
+
+        >>> [Windows((k,), (4,), ((0, 0),), (1,)).is_blockwise() for k in (3, 4, 400)]
+        [False, True, True]
+        """
+        taps, steps = math.prod(self.kernel), math.prod(self.overlaps())
+        return all(d == 1 for d in self.dilation) and _BLOCKWISE * steps <= taps
+
+    def blocks(self) -> Iterator[tuple[Shape, Shape]]:
+        """The elements of the kernel by strides: how many strides from the first, and how many along each dimension.
+
+        Elements that meet at a position come in the order of :meth:`taps`.
+
+        >>> list(Windows((5,), (2,), ((0, 0),), (1,)).blocks())
+        [((0,), (2,)), ((1,), (2,)), ((2,), (1,))]
+        """
+        for strides in itertools.product(*map(range, self.overlaps())):
+            spans = zip(strides, self.stride, self.kernel, strict=True)
+            yield strides, tuple(min(s, k - q * s) for q, s, k in spans)
+
+    def _fold_blocks(self, windows: Array, size: Shape) -> Array:
+        """:meth:`fold`, for all elements of a stride at once; the terms of each sum come in the same order."""
+        n, rank = xp(windows), len(self.kernel)
+        lead, counts = windows.shape[: windows.ndim - 2 * rank], windows.shape[-rank:]
+        quotients = [c + o - 1 for c, o in zip(counts, self.overlaps(), strict=True)]
+        pairs = itertools.chain(*zip(quotients, self.stride, strict=True))
+        total = n.zeros((*lead, *pairs), windows.dtype)
+        axes = itertools.chain(*((d + rank, d) for d in range(len(lead), len(lead) + rank)))
+        turned = windows.transpose(*range(len(lead)), *axes)
+        for strides, taps in self.blocks():
+            spans = list(zip(strides, taps, counts, self.stride, strict=True))
+            to = itertools.chain(*((slice(q, q + c), slice(t)) for q, t, c, _ in spans))
+            of = itertools.chain(*((slice(c), slice(q * s, q * s + t)) for q, t, c, s in spans))
+            total[(..., *to)] += turned[(..., *of)]
+        reached = tuple(q * s for q, s in zip(quotients, self.stride, strict=True))
+        laid = total.reshape(*lead, *reached)
+        found = n.zeros((*lead, *size), windows.dtype)
+        ends = list(zip(self.padding, size, reached, strict=True))
+        ranges = [
+            (max(-a, 0), max(a, 0), min(m + min(a, 0), r - max(a, 0))) for (a, _), m, r in ends
+        ]
+        own = tuple(slice(first, first + max(count, 0)) for first, _, count in ranges)
+        there = tuple(slice(first, first + max(count, 0)) for _, first, count in ranges)
+        found[(..., *own)] = laid[(..., *there)]
+        return found
 
 
 def piece_of(x: Array, host: int) -> int:

@@ -31,12 +31,15 @@ are the same bits. Part of :mod:`.pooling`.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ...dtypes import DType
+from ...extents import is_symbolic
 from ...ir.graph import Value
 from ...ops.shapes import numel
+from ...ops.windows import MOST_TAPS, Windows
 from ...types import Shape
 from ..rewrite import Rewriter, Rules
 from .sights import Sights, sights_of
@@ -217,7 +220,80 @@ def _reading(spreading: _Spreading, given: Value, lead: Shape) -> Term:
     return lambda _, shifts: spreading.read(given, shifts, lead)
 
 
+def _fold_blocks(rewriter: Rewriter, value: Value) -> Value | None:
+    """Windows without gaps, added up a stride at once: all elements so many strides from their window's first."""
+    windows = Windows(*(value.attributes[name] for name in Windows._fields))
+    numbers = (
+        *windows.kernel,
+        *windows.stride,
+        *windows.dilation,
+        *itertools.chain(*windows.padding),
+    )
+    x = value.value_operands[0]
+    if any(map(is_symbolic, numbers)) or any(v.spec.numel == 0 for v in (value, x)):
+        return None
+    if not windows.is_blockwise() or math.prod(windows.overlaps()) > MOST_TAPS:
+        return None
+    sights, lead, rank = Sights(rewriter, value, windows), len(_lead(value)), len(windows.kernel)
+    axes = itertools.chain(*((lead + rank + d, lead + d) for d in range(rank)))
+    turned = sights.write("permute", x, dims=(*range(lead), *axes))
+    total: Value | None = None
+    for strides, taps in windows.blocks():
+        part = _block(sights, turned, strides, taps)
+        zero = 0.0 if part.spec.dtype.is_floating_point else 0
+        total = sights.write("add", part, zero if total is None else total)
+    assert total is not None
+    extents = total.spec.shape[lead:]
+    reached = (a * b for a, b in zip(extents[::2], extents[1::2], strict=True))
+    shape = (*total.spec.shape[:lead], *reached)
+    laid = sights.write("reshape", sights.narrow(total, value.spec.dtype), shape=shape)
+    return _placed(sights, laid, value.attributes["size"])
+
+
+def _block(sights: Sights, turned: Value, strides: Shape, taps: Shape) -> Value:
+    """The elements so many strides from the first of their windows, at their positions: (*lead, quotient, rest, ...).
+
+    ``turned`` are the windows as (*lead, windows, kernel, ...).
+    """
+    w, lead = sights.windows, turned.spec.ndim - 2 * sights.rank
+    counts = turned.spec.shape[lead::2]
+    starts = itertools.chain(*((0, q * s) for q, s in zip(strides, w.stride, strict=True)))
+    extents = itertools.chain(*zip(counts, taps, strict=True))
+    part = sights.write(
+        "slice",
+        turned,
+        starts=((0,) * lead) + tuple(starts),
+        counts=(*turned.spec.shape[:lead], *extents),
+        steps=(1,) * turned.spec.ndim,
+    )
+    spans = zip(strides, w.overlaps(), taps, w.stride, strict=True)
+    around = itertools.chain(*(((q, o - 1 - q), (0, s - t)) for q, o, t, s in spans))
+    widths = (((0, 0),) * lead) + tuple(around)
+    part = sights.wide(part)
+    return sights.write("pad", part, widths=widths, value=0) if any(map(any, widths)) else part
+
+
+def _placed(sights: Sights, laid: Value, size: Shape) -> Value:
+    """What windows leave, laid out from where the first begins, over extents ``size`` that begin ``padding`` later."""
+    ndim, lead = laid.spec.ndim, laid.spec.ndim - len(size)
+    reached = laid.spec.shape[lead:]
+    first = [a for a, _ in sights.windows.padding]
+    ends = list(zip(first, size, reached, strict=True))
+    own = [n + min(a, 0) if at_most(n + a, r) else r - max(a, 0) for a, n, r in ends]
+    if any(a > 0 for a in first) or not all(map(equal, own, reached)):
+        starts = ((0,) * lead) + tuple(max(a, 0) for a in first)
+        counts = (*laid.spec.shape[:lead], *own)
+        laid = sights.write("slice", laid, starts=starts, counts=counts, steps=(1,) * ndim)
+    missing = [(max(-a, 0), n - max(-a, 0) - o) for a, n, o in zip(first, size, own, strict=True)]
+    if all(a == 0 and equal(b, 0) for a, b in missing):
+        return laid
+    return sights.write("pad", laid, widths=(*((0, 0),) * lead, *missing), value=0)
+
+
 def _fold(rewriter: Rewriter, value: Value) -> Value | None:
+    found = _fold_blocks(rewriter, value)
+    if found is not None:
+        return found
     spreading = _spreading(rewriter, value)
     if spreading is None:
         return None
