@@ -31,7 +31,7 @@ from ...types import Shape, TensorType
 from ..recording.dump import dump_program
 from ..recording.rule_nodes import on_tape
 from ..tree.bound import Bound
-from ..tree.segments import Results
+from ..tree.results import Results
 from ..tree.structure import Pattern, stride_pattern
 from .pass_reads import PassReads
 from .planned import How, plan_backward, restricted

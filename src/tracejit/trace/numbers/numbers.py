@@ -180,8 +180,13 @@ class NumberTable:
         return found
 
 
+_TRUE, _FALSE = ("bool", True), ("bool", False)
+
+
 def outcome_key(value: Any) -> Any:
     """A guard's outcome as a dictionary key; floats by bits."""
+    if value is True or value is False:
+        return _TRUE if value else _FALSE
     return (
         (type(value).__name__, value.hex())
         if isinstance(value, float)

@@ -35,7 +35,7 @@ from ...runtime.kept.plans import program_plan
 from ...runtime.kept.task import Task
 from ...tensor import Tensor
 from ...types import TensorType
-from ..tree.segments import Results
+from ..tree.results import Results
 from .body import COUNT, Body, KeptError
 from .relations import Relation
 from .rounds import Event, Ran, Visit, Wrote

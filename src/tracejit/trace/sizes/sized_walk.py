@@ -15,7 +15,6 @@ from ...cuda.arrays import device_index, on_device, ordered
 from ...errors import DeviceError
 from ...ir.graph import Value
 from ...runtime.eager.filling import Numbered
-from ...runtime.program import Program
 from ...sizes import Decided
 from ...tensor import Tensor
 from ...types import TensorType
@@ -27,7 +26,8 @@ from ..replay.ending import Ending
 from ..signature import SizeLeaf
 from ..tree.bound import Bound
 from ..tree.plan import PIECES_OF_PATH, TreePlan, told_free
-from ..tree.segments import Results, Runner
+from ..tree.results import Results
+from ..tree.segments import Runner
 from ..tree.structure import Structure
 from ..tree.tree import FOUND, Finding, Leaf, Segment, late_values, told_axes
 from ..tree.walk import FAILURES, NotReplayable, Refused, UnseenSegment, Walk, look_at_joined
@@ -93,16 +93,15 @@ class SizedStep:
             None if finding is None else Found(finding, walk, runner.positions)
         )
 
-    def program(self, sizes: Mapping[int, int]) -> tuple[Program, Results]:
-        """The program for these sizes."""
+    def sized(self, sizes: Mapping[int, int]) -> Runner:
+        """The segment with the program for these sizes."""
         if not self.told:
-            return self.runner.program, self.runner.results
-        found: tuple[Program, Results] = self.latest.get(
-            tuple([sizes[n] for n in self.told]), lambda: self.bound(sizes)
-        )
+            return self.runner
+        key = tuple([sizes[n] for n in self.told])
+        found: Runner = self.latest.get(key, lambda: self.bound(sizes))
         return found
 
-    def bound(self, sizes: Mapping[int, int]) -> tuple[Program, Results]:
+    def bound(self, sizes: Mapping[int, int]) -> Runner:
         """Bind the program."""
         if not self.holds(sizes):
             raise OtherSizes
@@ -110,17 +109,15 @@ class SizedStep:
             program = self.runner.plan.bind(sizes)
         except ArithmeticError:  # a division that a plan for nothing does not do
             raise OtherSizes from None
-        return program, Results(program)
+        return dataclasses.replace(self.runner, program=program, results=Results(program))
 
     def run(self, environment: list[Any], sizes: Mapping[int, int]) -> Any:
         """Compute the segment's values, add them to the environment, and return the pack."""
         if self.idle:
             return None
-        program, wrapper = self.program(sizes)
-        results = program.run(*[environment[i] for i in self.runner.reads])
-        environment += wrapper.wrap(results)
+        pack = self.sized(sizes).run(environment)
         look_at_joined(self.runner, environment)
-        return results[-1] if self.runner.pack else None
+        return pack
 
 
 class Found:

@@ -7,26 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-import numpy as np
-
-from ...cuda.arrays import is_on_device, shaped
 from ...extents import Extents
 from ...ir.graph import Graph, Value
-from ...layout import MemoryLayout, contiguous_layout
 from ...runtime.kept.plans import program_plan
 from ...runtime.kept.task import Task
 from ...runtime.program import Program, ProgramPlan
-from ...runtime.quick import ONE, TUPLE, quick_run
+from ...runtime.quick import LIST
 from ...symbols import Decision
-from ...tensor import Tensor
-from ...types import Shape, TensorType
+from ...types import Shape
 from ..numbers.numbers import NumberGuard
 from ..recording.dump import dump_program
+from .results import Results
 from .tree import Leaf, Segment, needed_after
 
 Environment = list[Any]
+
+#: After so many calls a program is run by a built-in of its own, which takes as long to make as some calls do.
+OFTEN = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,62 +67,24 @@ class Runner:
         """Is there nothing to run?"""
         return not (self.segment.statements or self.results.kinds or self.pack)
 
+    @cached_property
+    def quick(self) -> Callable[..., list[Any]] | None:
+        """The built-in that runs the program and makes a list of tensors, with the pack behind them."""
+        found: Callable[..., list[Any]] | None = self.results.quick(self.program, how=LIST)
+        return found
+
     def run(self, environment: Environment) -> Any:
         """Compute the segment's values, add them to the environment, and return the pack."""
-        results = self.program.run(*[environment[i] for i in self.reads])
+        arguments = [environment[i] for i in self.reads]
+        quick = self.quick if self.segment.calls >= OFTEN else None
+        if quick is not None:
+            made = quick(*arguments)
+            pack = made.pop() if self.pack else None
+            environment += made
+            return pack
+        results = self.program.run(*arguments)
         environment += self.results.wrap(results)
         return results[-1] if self.pack else None
-
-
-class Results:
-    """Turns what a program returns into tensors; which results are blocks is known beforehand."""
-
-    def __init__(self, program: Program) -> None:
-        seen: set[tuple[str, int]] = set()
-        self.kinds: list[tuple[TensorType, MemoryLayout, str]] = []
-        for kind, slot in zip(program.types, program.plan.output_slots, strict=True):
-            if slot.kind == "pack":
-                continue
-            place = (slot.kind, slot.index)
-            how = "copy" if place in seen else _HOW.get(slot.kind, "array")
-            seen.add(place)
-            self.kinds.append((kind, contiguous_layout(kind, program.plan.device), how))
-
-    def wrap(self, results: Sequence[Any]) -> list[Tensor]:
-        """A tensor per result, the pack left out."""
-        make = Tensor._of_block
-        return [
-            make(result, kind, layout) if how == "block" else wrap_result(result, kind, how)
-            for result, (kind, layout, how) in zip(results, self.kinds, strict=False)
-        ]
-
-    def quick(self, program: Program, byte: int = -1, how: int | None = None) -> Any:
-        """The built-in that runs ``program`` and makes these tensors, None where Python has to.
-
-        A single result is returned as it is, several in a tuple, unless ``how`` asks for something else.
-        """
-        if how is None:
-            how = ONE if len(self.kinds) + program.plan.has_pack == 1 else TUPLE
-        return quick_run(program, self.kinds, how, self.wrap, byte)
-
-
-#: What a program returns for an output that lies in a slot of this kind; else it is an array.
-_HOW = {"output": "block", "input": "itself"}
-
-
-def wrap_result(result: Any, kind: TensorType, how: str) -> Tensor:
-    """A tensor on an array, or (equal outputs were computed once) on a copy of one or of a block.
-
-    An output written over an input is that input ``itself``.
-    """
-    if how == "itself":
-        found: Tensor = result
-        return found
-    if how == "array":
-        return Tensor._wrap(result)
-    if isinstance(result, np.ndarray) or is_on_device(result):
-        return Tensor._wrap(result.copy())
-    return Tensor._wrap(shaped(result, kind).copy())
 
 
 def compile_graph(
