@@ -201,6 +201,20 @@ def test_what_is_kept_beyond_a_bound_is_lent_to_the_system(held) -> None:
 
 
 @lends
+def test_no_more_is_kept_than_was_in_use_at_once(held) -> None:
+    counters, before = allocator._counters, allocator._counters[2]
+    now = counters[2] = counters[1]
+    try:
+        for size in (20, 12, 16, 14, 18):
+            block = allocate(size * MIB)
+            del block
+        assert counters[2] - now == 20 * MIB
+        assert 0 < allocator._state.cached <= 20 * MIB
+    finally:
+        counters[2] = max(before, counters[2])
+
+
+@lends
 def test_pieces_that_cannot_be_lent_make_room_for_each_other(held) -> None:
     blocks = [allocate(MIB) for _ in range(20)]
     blocks.clear()

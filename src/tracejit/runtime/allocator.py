@@ -6,8 +6,9 @@ than the arithmetic. So memory that comes back is kept in free lists, one per si
 when its `Block` dies, or, where views of the block's array outlive it, with the last of them.
 
 What is kept unused is bounded (see `set_cache_limit`); above the bound memory goes back to the
-system, large pieces first. From a gigabyte on what is kept is lent: the system may take the pages
-where memory is short, and they stay, ready for use, where it is not.
+system, large pieces first. Beyond a gigabyte only so much is kept as was once in use besides what
+is now, and it is lent: the system may take the pages where memory is short, and they stay, ready
+for use, where it is not.
 """
 
 from __future__ import annotations
@@ -172,7 +173,7 @@ def _keep(bucket: _Bucket, cell: _Cell) -> None:
     bucket.free.append(cell)
     if bucket.size > _SMALL:
         _state.cached += bucket.size
-        limit = _state.limit
+        limit = min(_state.limit, max(_HELD, _counters[2] - _counters[1]))
         if _state.cached - _state.lent > _HELD:
             if lend(cell[0]):
                 _lent.add(cell[1])
