@@ -8,6 +8,7 @@ from .. import dtypes
 from ..dtypes import DType
 from ..types import Scalar
 from .op import Array
+from .slabs import by_float32
 
 __all__ = ["convert_scalar", "converted"]
 
@@ -20,7 +21,7 @@ def converted(operand: Array | Scalar, dtype: DType) -> Array:
     """
     if isinstance(operand, (bool, int, float)):
         return convert_scalar(operand, dtype)
-    return operand if operand.dtype == dtype.np else operand.astype(dtype.np)
+    return operand if operand.dtype == dtype.np else by_float32(operand, dtype.np).astype(dtype.np)
 
 
 def convert_scalar(value: Scalar, dtype: DType) -> Array:
@@ -36,7 +37,8 @@ def convert_scalar(value: Scalar, dtype: DType) -> Array:
     if dtype is dtypes.float32 or dtype is dtypes.float64:
         return np.array(float(value), dtype.np)
     if dtype.is_floating_point:
-        return np.asarray(float(value)).astype(dtype.np)
+        with np.errstate(over="ignore"):
+            return by_float32(np.asarray(float(value)), dtype.np).astype(dtype.np)
     if isinstance(value, float):
         with np.errstate(invalid="ignore"):
             return np.asarray(value).astype(dtype.np)

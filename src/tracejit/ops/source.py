@@ -12,6 +12,7 @@ from ..dtypes import DType
 from ..types import Scalar, Shape, TensorType
 from .conversions import convert_scalar
 from .keys import making_device
+from .slabs import by_float32
 from .table import Array, Sample, source
 
 
@@ -54,7 +55,8 @@ def _arange_type(*, start: Scalar, step: Scalar, count: int, dtype: DType) -> Te
 )
 def arange(*, start: Scalar, step: Scalar, count: int, dtype: Any) -> Array:
     """``start + i * step`` for i below ``count``."""
-    return aligned.copy(start + np.arange(count) * step, dtype.np)
+    values = np.asarray(start + np.arange(count) * step)
+    return aligned.copy(by_float32(values, dtype.np), dtype.np)
 
 
 def _literal_type(*, values: tuple[Scalar, ...], shape: Shape, dtype: DType) -> TensorType:
@@ -67,6 +69,8 @@ def _literal_type(*, values: tuple[Scalar, ...], shape: Shape, dtype: DType) -> 
 )
 def literal(*, values: tuple[Scalar, ...], shape: Shape, dtype: Any) -> Array:
     """A small tensor written out: ``values`` in row-major order."""
+    if dtype.is_floating_point:
+        return by_float32(np.array(values, np.float64), dtype.np).astype(dtype.np).reshape(shape)
     return np.array(values, dtype.np).reshape(shape)
 
 
@@ -105,13 +109,15 @@ def _linspace_type(*, start: Scalar, end: Scalar, count: int, dtype: DType) -> T
     ),
 )
 def linspace_of(*, start: Scalar, end: Scalar, count: int, dtype: Any) -> Array:
-    """``count`` evenly spaced numbers from ``start`` to ``end``; both halves count from their own end."""
+    """``count`` evenly spaced numbers from ``start`` to ``end``; both halves count from their own end.
+
+    In half precision every step of it is rounded, as in PyTorch.
+    """
     kind = np.dtype(np.float64) if dtype.category != "float" else np.dtype(dtype.np)
-    kind = np.dtype(np.float32) if kind.itemsize == 2 else kind
     if count < 2:
-        return np.full(count, start, kind).astype(dtype.np)
-    first, last = kind.type(start), kind.type(end)
+        return by_float32(np.full(count, start), kind).astype(kind).astype(dtype.np)
+    first, last = (by_float32(np.asarray(x), kind).astype(kind)[()] for x in (start, end))
     step = (last - first) / kind.type(count - 1)
-    i = np.arange(count).astype(kind)
-    values = np.where(i < count // 2, first + step * i, last - step * (kind.type(count - 1) - i))
-    return values.astype(dtype.np)
+    i = np.arange(count)
+    rising, falling = first + step * i.astype(kind), last - step * (count - 1 - i).astype(kind)
+    return np.where(i < count // 2, rising, falling).astype(dtype.np)
