@@ -17,8 +17,9 @@ from ..dtypes import bfloat16, float16, float32, float64
 __all__ = ["LONG", "by_program", "product_by_program", "reduced_by_program", "set_programs"]
 
 Array = Any
-#: Elements from which on a program is worth its call.
-LEAST = 1 << 14
+#: Elements from which on a program is worth its call, and those where it has NumPy's bits: then it may serve as soon as
+#: it is no slower.
+LEAST, LEAST_SAME = 1 << 14, 1 << 12
 #: Multiplications from which on a program is.
 LEAST_PRODUCTS = 1 << 21
 #: So many multiplications of a library take as long as NumPy does for an element of a long loop.
@@ -64,7 +65,7 @@ def by_program(
     if not _run or not _are_native(arrays):
         return None
     work = max([x.size for x in arrays])
-    if work < LEAST or not (same_bits or _are_floats(arrays)):
+    if work < (LEAST_SAME if same_bits else LEAST) or not (same_bits or _are_floats(arrays)):
         return None
     return _run[0](op, arrays, attributes, same_bits, work)
 
