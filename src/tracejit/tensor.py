@@ -14,6 +14,7 @@ from .tensor_core import TensorCore, Version, ViewStep
 from .tensor_info import InfoMethods
 from .tensor_inplace import InplaceMethods, write_through
 from .tensor_older import OlderMethods
+from .tensor_parts import PLAIN
 from .tensor_protocols import ProtocolMethods
 from .types import TensorType
 
@@ -165,6 +166,7 @@ class Tensor(
         return self
 
 
+PLAIN.add(Tensor)
 _new = object.__new__
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from .cuda.arrays import address_of
 from .modes import MODES
+from .ops.slabs import POOLED, computed_into
 from .ops.table import METHODS
 from .tensor_core import PartSteps, TensorCore
 
@@ -23,6 +24,10 @@ _PLACES = frozenset({int, type(None)})
 #: Numbers that are written as they are, by the code of the dtype: others may be errors, or become infinite.
 _FLOATS = {"f": 1e30, "d": 1e300}
 _BOUNDS = {float: _FLOATS, int: {**_FLOATS, "i": 1 << 31, "l": 1 << 63}}
+
+
+#: Tensors of the package's own classes: their operations are nobody else's business.
+PLAIN: set[type] = set()
 
 
 class PartMethods(TensorCore):
@@ -103,27 +108,76 @@ class PartMethods(TensorCore):
         """Write ``value`` to a part of the memory; False where more than memory is concerned."""
         if (self._inference and not MODES.inference) or not part.flags.writeable:
             return False
+        found = self._mere_operand(part, value)
+        if found is None:
+            return False
+        if type(found) is np.ndarray and part.size >= POOLED and part.dtype.char in _BOUNDS[int]:
+            computed_into(part, np.positive, found)
+        else:
+            part[...] = found
+        self._writes.value += 1
+        return True
+
+    def _compute_into(self, run: np.ufunc, whole: bool, value: Any) -> bool:
+        """Write ``run(self, value)`` to the memory; False where more than memory, or another dtype, is concerned.
+
+        Integers are written to by what has whole results alone. Without histories nobody looks whether gradients are
+        wanted.
+        """
+        if MODES.grad:
+            mere = self._is_mere_memory()
+        else:
+            mere = (
+                type(self._array) is np.ndarray and MODES.recorder is None and MODES.builder is None
+            )
+        if not mere or (self._inference and not MODES.inference):
+            return False
+        array: Any = self._array
+        if array.dtype.char not in _BOUNDS[int if whole else float] or not array.flags.writeable:
+            return False
+        found = self._mere_operand(array, value)
+        if found is None or not _lies_once(array):
+            return False
+        computed_into(array, run, array, found)
+        self._writes.value += 1
+        return True
+
+    def _mere_operand(self, part: Any, value: Any) -> Any:
+        """A number or an array of the dtype of a part of the memory; None for what is to be converted or looked at."""
         kind = type(value)
         if kind is float or kind is int:
             bound = _BOUNDS[kind].get(part.dtype.char)
-            if bound is None or not -bound < value < bound:
-                return False
-        elif kind is type(self):
-            source: Any = value._array
-            if not value._is_mere_memory() or source.dtype is not part.dtype:
-                return False
-            if source.shape != part.shape and source.ndim:
-                return False
-            if value._writes is self._writes:
-                same = source.strides == part.strides and source.shape == part.shape
-                if not same or address_of(source) != address_of(part):
-                    return False
-            value = source
-        else:
-            return False
-        part[...] = value
-        self._writes.value += 1
+            return None if bound is None or not -bound < value < bound else value
+        if kind is not type(self) and not (kind in PLAIN and type(self) in PLAIN):
+            return None
+        source: Any = value._array
+        if not value._is_mere_memory() or source.dtype is not part.dtype:
+            return None
+        if source.shape != part.shape and source.ndim:
+            return None
+        if value._writes is self._writes:
+            same = source.strides == part.strides and source.shape == part.shape
+            if not same or address_of(source) != address_of(part):
+                return None
+        return source
+
+
+def _lies_once(array: np.ndarray) -> bool:
+    """Has every element a place of its own, as far as steps tell?
+
+    >>> x = np.zeros((4, 6))
+    >>> windows = np.lib.stride_tricks.sliding_window_view(x[0], 3)
+    >>> _lies_once(x[:, ::2]), _lies_once(x.T), _lies_once(np.broadcast_to(x[0], (2, 6))), _lies_once(windows)
+    (True, True, False, False)
+    """
+    reach = array.itemsize
+    if array.flags.forc:
         return True
+    for step, n in sorted(zip(map(abs, array.strides), array.shape, strict=True)):
+        if n > 1 and step < reach:
+            return False
+        reach = max(reach, step * n)
+    return True
 
 
 def _is_plain(item: slice) -> bool:

@@ -14,6 +14,7 @@ from ..modes import MODES
 from ..ops.functions.factories import empty
 from ..ops.slabs import copied
 from ..tensor import Tensor
+from ..tensor_parts import PLAIN
 
 
 class Parameter(Tensor):
@@ -77,6 +78,9 @@ class Parameter(Tensor):
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
+
+
+PLAIN.add(Parameter)
 
 
 def _copied_inside(parameter: Parameter) -> Parameter:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .. import aligned, config
-from ..cuda.arrays import module_of
+from ..cuda.arrays import address_of, module_of
 from .float_errors import ignore, restore
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "SHARED",
     "along_rows",
     "by_float32",
+    "computed_into",
     "copied",
     "elementwise",
     "reduced",
@@ -45,8 +46,8 @@ POOLED = 1 << 17
 BLOCK = 1 << 15
 #: Additions that take as long as sorting does for an element.
 _SORTED = 8
-#: Makes a result of a universal function, its operands and the dtype, or None.
-Native = Callable[[Any, Sequence[Array], Any], Array | None]
+#: Makes a result of a universal function, its operands and the dtype, or None; also where it is to be written to.
+Native = Callable[..., Array | None]
 _native: list[Native] = []
 _SUBNORMAL, _ONE = np.full(1, 1e-40, np.float32), np.ones(1, np.float32)
 
@@ -55,7 +56,7 @@ def set_native(function: Native) -> None:
     """Install what computes elementwise results by the native pool.
 
     >>> before = _native[0]
-    >>> set_native(lambda run, arrays, dtype: None)
+    >>> set_native(lambda run, arrays, dtype, out=None: None)
     >>> set_native(before)
     """
     _native[:] = [function]
@@ -131,6 +132,33 @@ def _shared_call(run: Any, *operands: Any) -> Array:
     dtypes = tuple([x.dtype for x in arrays])
     found = _by_pool(run, arrays, dtypes[-1] if run is np.where else _result(run, dtypes))
     return run(*operands) if found is None else found
+
+
+def computed_into(out: Array, run: np.ufunc, *operands: Any) -> None:
+    """``run(*operands, out=out)``, by several threads where that is worth it.
+
+    >>> x = np.arange(3.0)
+    >>> computed_into(x, np.multiply, x, 2)
+    >>> x.tolist()
+    [0.0, 2.0, 4.0]
+    """
+    before = ignore()
+    try:
+        if out.size >= POOLED and out.flags.c_contiguous and _native and _threads() > 1:
+            arrays = [np.asarray(x, out.dtype) for x in operands]
+            apart = all(_is_apart(x, out) for x in arrays)
+            if apart and _native[0](run, arrays, out.dtype, out) is not None:
+                return
+        run(*operands, out=out)
+    finally:
+        restore(before)
+
+
+def _is_apart(x: Array, out: Array) -> bool:
+    """Is what is written to an element of ``out`` read from none of ``x``, or from the same one?"""
+    if x is out or not np.may_share_memory(x, out):
+        return True
+    return x.shape == out.shape and x.strides == out.strides and address_of(x) == address_of(out)
 
 
 def _by_pool(run: Any, arrays: Sequence[Array], dtype: Any) -> Array | None:

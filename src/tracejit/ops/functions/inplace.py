@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ... import dtypes
 from ...cuda.pinned import without_waiting
 from ...errors import DtypeError
@@ -193,12 +195,24 @@ _REFUSE = {
 }
 
 
+#: What NumPy computes just as the function of this name does, in the memory of the tensor; and for integers, too?
+_UFUNCS = {
+    **dict.fromkeys(("add",), (np.add, True)),
+    **dict.fromkeys(("sub", "subtract"), (np.subtract, True)),
+    **dict.fromkeys(("mul", "multiply"), (np.multiply, True)),
+    **dict.fromkeys(("div", "divide", "true_divide"), (np.true_divide, False)),
+}
+
+
 def _twin(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     checked = name in ("abs", "float_power")
     refuse = _REFUSE.get(name, _refuse_overlap)
     to_repeated = WRITES.get(name)
+    run = _UFUNCS.get(name)
 
     def write(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if run is not None and len(args) == 1 and not kwargs and self._compute_into(*run, args[0]):
+            return self
         if checked:
             _refuse(name, self)
         refuse(self, args, kwargs)

@@ -160,14 +160,16 @@ def _combine_table(name: str, kind: DType, single: bool, grain: int) -> Any:
     return program_of(write_combination(name, kind, single), 8, 1 << grain)
 
 
-def _elementwise(run: Any, arrays: Sequence[np.ndarray], dtype: Any) -> np.ndarray | None:
+def _elementwise(
+    run: Any, arrays: Sequence[np.ndarray], dtype: Any, out: np.ndarray | None = None
+) -> np.ndarray | None:
     """Elementwise results of large arrays by all threads, once there is one: until then nothing of it is imported."""
     if config.disabled or max([x.size for x in arrays]) < SHARED:
         return None
     from .strided import apply
 
     set_native(apply)
-    return apply(run, arrays, dtype)
+    return apply(run, arrays, dtype, out)
 
 
 set_kernel_function(_apply)

@@ -71,10 +71,13 @@ class _Work(NamedTuple):
 _known: dict[Any, _Work | None] = {}
 
 
-def apply(run: Any, arrays: Sequence[Array], dtype: np.dtype[Any]) -> Array | None:
+def apply(
+    run: Any, arrays: Sequence[Array], dtype: np.dtype[Any], out: Array | None = None
+) -> Array | None:
     """What ``run`` makes of operands of any strides, in the order of rows; None where NumPy is to do it.
 
-    ``run`` is a universal function, or ``np.where``; ``dtype`` is that of its result.
+    ``run`` is a universal function, or ``np.where``; ``dtype`` is that of its result. A contiguous ``out`` of its shape
+    is written to where there is one, which may be one of the operands.
 
     >>> x = np.arange(1 << 18, dtype=np.float32).reshape(512, 512)
     >>> found = apply(np.add, (x[:, 1:-1], x[:, 2:]), x.dtype)
@@ -92,7 +95,10 @@ def apply(run: Any, arrays: Sequence[Array], dtype: np.dtype[Any]) -> Array | No
         work = _known[key] = _work(run, arrays, dtype)
     if work is None or (work.shared and is_occupied()):
         return None
-    out = aligned.empty(work.shape, dtype)
+    if out is None:
+        out = aligned.empty(work.shape, dtype)
+    elif out.shape != work.shape:
+        return None
     words = [*work.head]
     for x, strides, bits in zip((*arrays, out), work.strides, work.aligned, strict=True):
         place = address_of(x)
