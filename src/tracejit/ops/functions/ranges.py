@@ -130,15 +130,14 @@ def _kind_between(first: Number, last: Number, dtype: Any) -> DType:
 
 def _between(first: Number, last: Number, count: Any, kind: DType) -> Tensor:
     """The formula of ``linspace_of`` with both ends as operands, so that any values will do."""
-    work = dtypes.float32 if kind.itemsize == 2 else kind
-    low, high = constant(first, work), constant(last, work)
+    low, high = constant(first, kind), constant(last, kind)
     if count < 2:
-        return as_type(e.add(constant(0, work, (count,)), low), kind)
-    step = e.div(e.sub(high, low), count - 1)
-    places = s.arange(start=0, step=1, count=count, dtype=work)
-    upper = e.sub(high, e.mul(e.sub(count - 1, places), step))
-    values = e.where(c.lt(places, count // 2), e.add(low, e.mul(places, step)), upper)
-    return as_type(values, kind)
+        return e.add(constant(0, kind, (count,)), low)
+    step = e.div(e.sub(high, low), constant(count - 1, kind))
+    places = s.arange(start=0, step=1, count=count, dtype=dtypes.int64)
+    lower = e.add(low, e.mul(as_type(places, kind), step))
+    upper = e.sub(high, e.mul(as_type(e.sub(count - 1, places), kind), step))
+    return e.where(c.lt(places, count // 2), lower, upper)
 
 
 @function(method=False)
