@@ -124,15 +124,12 @@ class PartMethods(TensorCore):
         Integers are written to by what has whole results alone. Without histories nobody looks whether gradients are
         wanted.
         """
-        if MODES.grad:
-            mere = self._is_mere_memory()
-        else:
-            mere = (
-                type(self._array) is np.ndarray and MODES.recorder is None and MODES.builder is None
-            )
+        if MODES.recorder is not None or MODES.builder is not None:
+            return False
+        array = self.array  # also of a block, which has none yet
+        mere = self._is_mere_memory() if MODES.grad else type(self._array) is np.ndarray
         if not mere or (self._inference and not MODES.inference):
             return False
-        array: Any = self._array
         if array.dtype.char not in _BOUNDS[int if whole else float] or not array.flags.writeable:
             return False
         found = self._mere_operand(array, value)
@@ -150,7 +147,7 @@ class PartMethods(TensorCore):
             return None if bound is None or not -bound < value < bound else value
         if kind is not type(self) and not (kind in PLAIN and type(self) in PLAIN):
             return None
-        source: Any = value._array
+        source: Any = value.array if value._array is None else value._array
         if not value._is_mere_memory() or source.dtype is not part.dtype:
             return None
         if source.shape != part.shape and source.ndim:

@@ -118,6 +118,25 @@ def test_parameters_without_histories() -> None:
         again.backward()
 
 
+def test_what_compiled_code_made() -> None:
+    """Its results are memory without an array until somebody asks for one."""
+    double = tj.compile(lambda x: x * 2)
+    x = tj.ones(1 << 20)
+    double(x)
+    found, other = double(x), double(x)
+    place = found.data_ptr()
+    tracemalloc.start()
+    try:
+        found.add_(other)
+        x.sub_(double(x))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1 << 16
+    assert found.data_ptr() == place
+    assert (found[0].item(), x[-1].item()) == (4.0, -1.0)
+
+
 def test_memory_that_is_seen_elsewhere() -> None:
     numbers = np.arange(6.0)
     x, shifted = tj.from_numpy(numbers[:5]), tj.from_numpy(numbers[1:])
