@@ -19,7 +19,7 @@ from .interop import from_cuda_array, from_dlpack, from_numpy
 from .modes import MODES
 from .number_limits import check_held
 from .ops.functions.common import constant, default_index, settle
-from .ops.slabs import by_float32
+from .ops.slabs import by_float32, converted
 from .tensor import Tensor
 from .types import Scalar
 from .varying import is_varying
@@ -344,7 +344,7 @@ def _filled(flat: list[Any], shape: tuple[int, ...], dtype: DType) -> Any:
     values = [v != 0 for v in flat] if dtype is dtypes.bool_ else flat
     with np.errstate(over="ignore"):
         array = np.array(values, np.float64 if dtype.is_floating_point else bool)
-        return aligned.copy(by_float32(array, dtype.np), dtype.np).reshape(shape)
+        return converted(array, dtype.np).reshape(shape)
 
 
 def _integers(values: list[Any], dtype: DType) -> Any:

@@ -147,7 +147,7 @@ class PartMethods(TensorCore):
             return None if bound is None or not -bound < value < bound else value
         if kind is not type(self) and not (kind in PLAIN and type(self) in PLAIN):
             return None
-        source: Any = value.array if value._array is None else value._array
+        source: Any = value.array
         if not value._is_mere_memory() or source.dtype is not part.dtype:
             return None
         if source.shape != part.shape and source.ndim:

@@ -29,6 +29,7 @@ __all__ = [
     "along_rows",
     "by_float32",
     "computed_into",
+    "converted",
     "copied",
     "elementwise",
     "reduced",

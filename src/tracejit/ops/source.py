@@ -12,7 +12,7 @@ from ..dtypes import DType
 from ..types import Scalar, Shape, TensorType
 from .conversions import convert_scalar
 from .keys import making_device
-from .slabs import by_float32
+from .slabs import converted
 from .table import Array, Sample, source
 
 
@@ -55,8 +55,7 @@ def _arange_type(*, start: Scalar, step: Scalar, count: int, dtype: DType) -> Te
 )
 def arange(*, start: Scalar, step: Scalar, count: int, dtype: Any) -> Array:
     """``start + i * step`` for i below ``count``."""
-    values = np.asarray(start + np.arange(count) * step)
-    return aligned.copy(by_float32(values, dtype.np), dtype.np)
+    return converted(np.asarray(start + np.arange(count) * step), dtype.np)
 
 
 def _literal_type(*, values: tuple[Scalar, ...], shape: Shape, dtype: DType) -> TensorType:
@@ -70,7 +69,7 @@ def _literal_type(*, values: tuple[Scalar, ...], shape: Shape, dtype: DType) -> 
 def literal(*, values: tuple[Scalar, ...], shape: Shape, dtype: Any) -> Array:
     """A small tensor written out: ``values`` in row-major order."""
     if dtype.is_floating_point:
-        return by_float32(np.array(values, np.float64), dtype.np).astype(dtype.np).reshape(shape)
+        return converted(np.array(values, np.float64), dtype.np).reshape(shape)
     return np.array(values, dtype.np).reshape(shape)
 
 
@@ -115,8 +114,8 @@ def linspace_of(*, start: Scalar, end: Scalar, count: int, dtype: Any) -> Array:
     """
     kind = np.dtype(np.float64) if dtype.category != "float" else np.dtype(dtype.np)
     if count < 2:
-        return by_float32(np.full(count, start), kind).astype(kind).astype(dtype.np)
-    first, last = (by_float32(np.asarray(x), kind).astype(kind)[()] for x in (start, end))
+        return converted(np.full(count, start), kind).astype(dtype.np)
+    first, last = (converted(np.asarray(x), kind)[()] for x in (start, end))
     step = (last - first) / kind.type(count - 1)
     i = np.arange(count)
     rising, falling = first + step * i.astype(kind), last - step * (count - 1 - i).astype(kind)

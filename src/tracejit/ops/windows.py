@@ -142,10 +142,10 @@ class Windows(NamedTuple):
 
     def fold(self, windows: Array, size: Shape) -> Array:
         """The sum of (*leading, *kernel, *counts) into the places that :meth:`view` shows."""
-        n, rank = xp(windows), len(self.kernel)
-        lead, counts = windows.shape[: windows.ndim - 2 * rank], windows.shape[-rank:]
         if windows.size and self.is_blockwise():
             return self._fold_blocks(windows, size)
+        n, rank = xp(windows), len(self.kernel)
+        lead, counts = windows.shape[: windows.ndim - 2 * rank], windows.shape[-rank:]
         buffer = n.zeros((*lead, *self.buffer(size)), windows.dtype)
         if windows.size:
             by_tap = windows.reshape(*lead, -1, *counts)

@@ -197,7 +197,7 @@ _REFUSE = {
 
 #: What NumPy computes just as the function of this name does, in the memory of the tensor; and for integers, too?
 _UFUNCS = {
-    **dict.fromkeys(("add",), (np.add, True)),
+    "add": (np.add, True),
     **dict.fromkeys(("sub", "subtract"), (np.subtract, True)),
     **dict.fromkeys(("mul", "multiply"), (np.multiply, True)),
     **dict.fromkeys(("div", "divide", "true_divide"), (np.true_divide, False)),

@@ -124,7 +124,7 @@ class _Spreading:
         found = self._stacked(lead, term, ())
         extents = tuple(axis.count * len(axis.classes) for axis in self.axes)
         found = self.sights.write("reshape", found, shape=(*lead, *extents))
-        return self._cut(found, lead, extents)
+        return _placed(self.sights, found, self.size, (0,) * len(self.axes))
 
     def _stacked(self, lead: Shape, term: Term, rests: tuple[int, ...]) -> Value:
         """(\\*lead, quotients, remainders, ...) for the first remainders given."""
@@ -151,20 +151,6 @@ class _Spreading:
         shape = (*lead, *(axis.count for axis in self.axes))
         attributes = {"shape": shape, "value": 0, "dtype": self.dtype}
         return self.sights.write("full", **attributes)
-
-    def _cut(self, found: Value, lead: Shape, extents: Shape) -> Value:
-        """Without what lies beyond the size, and with zeros where nothing reaches."""
-        keep = [n if at_most(n, e) else e for n, e in zip(self.size, extents, strict=True)]
-        if not all(map(equal, keep, extents)):
-            counts, ndim = (*lead, *keep), len(lead) + len(keep)
-            found = self.sights.write(
-                "slice", found, starts=(0,) * ndim, counts=counts, steps=(1,) * ndim
-            )
-        if all(map(equal, keep, self.size)):
-            return found
-        after = ((0, n - e) for n, e in zip(self.size, keep, strict=True))
-        widths = (*((0, 0) for _ in lead), *after)
-        return self.sights.write("pad", found, widths=widths, value=0)
 
 
 def _spreading(rewriter: Rewriter, value: Value) -> _Spreading | None:
@@ -247,7 +233,7 @@ def _fold_blocks(rewriter: Rewriter, value: Value) -> Value | None:
     reached = (a * b for a, b in zip(extents[::2], extents[1::2], strict=True))
     shape = (*total.spec.shape[:lead], *reached)
     laid = sights.write("reshape", sights.narrow(total, value.spec.dtype), shape=shape)
-    return _placed(sights, laid, value.attributes["size"])
+    return _placed(sights, laid, value.attributes["size"], tuple(a for a, _ in windows.padding))
 
 
 def _block(sights: Sights, turned: Value, strides: Shape, taps: Shape) -> Value:
@@ -273,20 +259,20 @@ def _block(sights: Sights, turned: Value, strides: Shape, taps: Shape) -> Value:
     return sights.write("pad", part, widths=widths, value=0) if any(map(any, widths)) else part
 
 
-def _placed(sights: Sights, laid: Value, size: Shape) -> Value:
-    """What windows leave, laid out from where the first begins, over extents ``size`` that begin ``padding`` later."""
+def _placed(sights: Sights, laid: Value, size: Shape, first: Shape) -> Value:
+    """What windows leave, over extents ``size`` that begin at ``first``; zeros where nothing reaches."""
     ndim, lead = laid.spec.ndim, laid.spec.ndim - len(size)
     reached = laid.spec.shape[lead:]
-    first = [a for a, _ in sights.windows.padding]
-    ends = list(zip(first, size, reached, strict=True))
+    ends = zip(first, size, reached, strict=True)
     own = [n + min(a, 0) if at_most(n + a, r) else r - max(a, 0) for a, n, r in ends]
     if any(a > 0 for a in first) or not all(map(equal, own, reached)):
         starts = ((0,) * lead) + tuple(max(a, 0) for a in first)
         counts = (*laid.spec.shape[:lead], *own)
         laid = sights.write("slice", laid, starts=starts, counts=counts, steps=(1,) * ndim)
-    missing = [(max(-a, 0), n - max(-a, 0) - o) for a, n, o in zip(first, size, own, strict=True)]
-    if all(a == 0 and equal(b, 0) for a, b in missing):
+    before = [max(-a, 0) for a in first]
+    if all(a == 0 and equal(o, n) for a, o, n in zip(before, own, size, strict=True)):
         return laid
+    missing = ((a, n - a - o) for a, o, n in zip(before, own, size, strict=True))
     return sights.write("pad", laid, widths=(*((0, 0),) * lead, *missing), value=0)
 
 
