@@ -90,13 +90,23 @@ def of_others(x: tj.Tensor) -> Any:
 
 
 def test_a_sum_beside_it_spares_the_extreme_its_look_for_nan() -> None:
-    x = tj.randn(64, 128)
+    x = tj.randn(64, 200)
     text = _kernels(both, x)
     assert "acc1 = larger_f32(acc1, " in text
     assert "if acc0 != acc0:" in text
     for other in (_kernels(alone, x), _kernels(of_others, x), _kernels(both, x.to(tj.int64))):
         assert "larger" not in other
         assert "if " not in other.partition("def run(")[0]
+
+
+def test_short_rows_are_looked_at_again_after_all_of_a_batch() -> None:
+    text = _kernels(both, tj.randn(64, 128)).partition("def run(")[0]
+    first, again, last = text.split("(batch, batch_end):")[1:]
+    assert "acc1 = larger_f32(acc1, " in first
+    assert "if " not in first + last
+    assert again.count("if ") == 1
+    assert "= maximum_f32(" in again
+    assert "ask_for" not in text, "nothing is computed while memory is read"
 
 
 @pytest.mark.parametrize("name", ["larger", "smaller"])

@@ -53,6 +53,10 @@ class Access:
     strides: Shape
     layout: Layout | None
 
+    def is_innermost(self, axis: int) -> bool:
+        """Is an axis the last one along which there are several elements?"""
+        return all(map(is_zero, self.strides[axis + 1 :]))
+
 
 @dataclass(frozen=True)
 class Nest:

@@ -182,14 +182,16 @@ class Pass:
     gap: int | None
 
 
-def find_passes(writer: Writer, stages: Mapping[Value, int], loops: int) -> list[Pass]:
+def find_passes(writer: Writer, stages: Mapping[Value, int], loops: int, again: bool) -> list[Pass]:
     """The passes over a batch of rows. Elementary functions have one of their own: they are computed for all rows.
 
-    But not beside what may end the program, or is no loop's work: vector code does neither.
+    So has what follows a first loop whose results are looked at ``again``. But not beside what may end the program, or
+    is no loop's work: vector code does neither.
     """
     level = writer.group.level
     numbers = [v for v in writer.group.values if level[v] == ROW]
     dear = {stages[v] for v in numbers if is_elementary(v) and v.op is not rsqrt}
+    dear |= {1} if again else set()
     dear -= {stages[v] for v in numbers if looks_up(v) or picks_from_row(v) or is_random(v)}
     found = []
     for loop in range(loops):

@@ -84,8 +84,12 @@ def _primitives() -> dict[str, Any]:
     def settled(x: Any) -> Any:
         return x
 
+    @numba.njit  # type: ignore[untyped-decorator, unused-ignore]
+    def together(start: Any, stop: Any) -> Any:
+        return range(start, stop)
+
     names: dict[str, Any] = {"select": select, "two_over_pi_word": two_over_pi_word}
-    names["columns"], names["ask_for"] = columns, ask_for
+    names["columns"], names["ask_for"], names["together"] = columns, ask_for, together
     names["settled_f32"] = names["settled_f64"] = settled
     names |= {"turn_8": turn(8), "turn_16": turn(16)}
     names |= {"inf": math.inf, "nan": math.nan, **_bit_casts()}

@@ -223,6 +223,11 @@ NAMES: tuple[str, ...] = (
 )
 
 
+def together(start: i64, stop: i64) -> Any:
+    """The rows from ``start`` to ``stop``, whose elements are folded for several of them together."""
+    return range(start, stop)
+
+
 def columns(start: i64, stop: i64, expected: i64) -> Any:
     """The columns from ``start`` to ``stop``, which are folded side by side; about so many are ``expected``."""
     return range(start, stop)

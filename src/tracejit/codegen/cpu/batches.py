@@ -8,7 +8,7 @@ for a row in memory of each worker's own. How many rows go together is a number,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ...ir.graph import Value
 from ...passes.fusion.groups import FULL
@@ -64,11 +64,11 @@ class Batches:
         self.indent = indent + 1
         return self.indent, "batch", "batch_end"
 
-    def again(self, number: int) -> Scope:
-        """Open another loop over the rows of the batch, for a pass; what it takes from earlier ones."""
+    def again(self, taken: Iterable[Value], over: str = "range") -> Scope:
+        """Open another loop over the rows of the batch; the numbers of a row that it takes from earlier ones."""
         writer, row = self.writer, Scope()
-        writer.text.add(self.indent, f"for {self._variable} in range(batch, batch_end):")
-        for value in self.handed[number]:
+        writer.text.add(self.indent, f"for {self._variable} in {over}(batch, batch_end):")
+        for value in taken:
             name, dtype = writer.fresh(), scalar.compute_dtype(value.spec.dtype)
             element = scalar.load(self._element(value), dtype)
             writer.text.add(self.indent + 1, f"{name} = {element}")
@@ -81,8 +81,12 @@ class Batches:
         later = {v for values in self.handed[number + 1 :] for v in values}
         for value in self.names:
             if value in row and value in later and value not in taken:
-                stored = scalar.store(row[value], scalar.compute_dtype(value.spec.dtype))
-                self.writer.text.add(indent, f"{self._element(value)} = {stored}")
+                self.keep(value, row[value], indent)
+
+    def keep(self, value: Value, text: str, indent: int) -> None:
+        """Keep the number of a row for later passes."""
+        stored = scalar.store(text, scalar.compute_dtype(value.spec.dtype))
+        self.writer.text.add(indent, f"{self._element(value)} = {stored}")
 
     def _element(self, value: Value) -> str:
         dtype, key = scalar.compute_dtype(value.spec.dtype), self.names[value]

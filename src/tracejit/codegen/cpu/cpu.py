@@ -103,12 +103,11 @@ class Writer:
     def address(self, access: Access, name: str) -> str:
         """Index of the current point for an operand."""
         terms = []
-        inner = len(self.nest.axes) - 1
         for axis, stride in enumerate(access.strides):
             if stride == 0 or axis not in self.variables:
                 continue
             variable = self.variables[axis]
-            if stride == 1 and axis == inner:
+            if is_one(stride) and access.is_innermost(axis):
                 terms.append(variable)
             elif term := self.turns.term(access, axis, variable):
                 terms.append(term)

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...dtypes import DType
+from ...extents import hint
 from ...ir.graph import Value
 from ...ops.table import Reduction
-from ...passes.fusion.groups import COLUMN, FINAL, FULL, ROW
+from ...passes.fusion.groups import COLUMN, FINAL, FULL, LONGEST_ROW, ROW
 from ...sizes import largest
 from .. import scalar
 from ..grain import elements_per_chunk
@@ -35,8 +36,10 @@ from .cpu import Scope, Writer, describe, describe_domain
 from .panels import Panels
 from .running import open_rows
 from .short_rows import Point, points_of_short_rows, short_kept
-from .told_extremes import told_extremes
+from .told_extremes import told_extremes, watched_extremes
 
+#: Elements of a row so short that folding its lanes takes about as long as reading it.
+SHORT = 128
 #: Rows of scratch memory begin so many elements apart, and end as many before the next one: a vector of any type.
 PADDING = 64
 
@@ -79,7 +82,10 @@ def row_body(
     stages = find_stages(writer)
     targets = find_targets(writer, stages)
     points = points_of_short_rows(writer)
-    apart = find_passes(writer, stages, len(targets))
+    told = told_extremes(writer) if points is None else frozenset()
+    over = [_over_rows(writer, each) if points is None else "range" for each in targets]
+    watched = watched_extremes(_of_rows(writer, targets[0], told)) if over[0] != "range" else {}
+    apart = find_passes(writer, stages, len(targets), again=bool(watched))
     in_batches = len(apart) > 1 and points is None
     if not in_batches:
         apart = [Pass(loop, loop + 1) for loop in range(len(targets))]
@@ -91,15 +97,17 @@ def row_body(
     def between(*given: Any) -> tuple[int, str, str]:
         return around(*given) if batches is None else batches.open(*around(*given))
 
-    indent = open_rows(writer, writer.nest.kept, *rows, indent, between)
+    indent = open_rows(writer, writer.nest.kept, *rows, indent, between, over[0])
     scratch = {v: f"row{i}" for i, v in enumerate(kept)}
     passes = _Passes(writer, finals, scratch, points, cell, batches)
-    passes.told = told_extremes(writer) if points is None else passes.told
+    passes.told = told
+    if batches is not None:
+        passes.later = {v: t for v, t in watched.items() if {v, t} <= batches.names.keys()}
     compute_row_level(writer, passes.row, stages, 0, indent)
     for number, each in enumerate(apart):
         if batches is not None and number > 0:
-            passes.row = batches.again(number)
-        if batches is not None and number == 1:
+            passes.row = batches.again(handed[number], over[each.loop] if each.loop else "range")
+        if batches is not None and number == 1 and len(targets) > 1:
             ask_for_rows(writer, batches, loops[0], indent)
         if each.loop is not None:
             passes.write(targets[each.loop], loops[each.loop], indent)
@@ -107,6 +115,8 @@ def row_body(
             compute_row_level(writer, passes.row, stages, each.gap, indent)
         if batches is not None:
             batches.hand_on(number, passes.row, indent)
+        if passes.later and number == 0:
+            passes.look_at_rows_again(loops[0], stages)
     _finish_row(writer, passes.row, finals, indent)
 
 
@@ -158,6 +168,8 @@ class _Passes:
     row: Scope = field(default_factory=dict)
     stored: set[Value] = field(default_factory=set)
     told: frozenset[Value] = frozenset()  # extremes of which later sums tell that there is a nan
+    #: Those with a sum that is looked at after the first pass over all rows.
+    later: dict[Value, Value] = field(default_factory=dict)
 
     def write(self, targets: Sequence[Value], needed: set[Value], indent: int) -> None:
         """One pass, for the reductions and stored values ``targets``."""
@@ -170,17 +182,16 @@ class _Passes:
             if isinstance(value.op, Reduction) and writer.group.level[value] != COLUMN
         }
         if self.points is None:
-            of_rows = [v for v in accumulators if v not in finals]
-            told = [v for v in of_rows if v in self.told]
-            watched = watched_extremes([v for v in of_rows if v not in self.told])
+            told = [v for v in accumulators if v in self.told]
+            watched = watched_extremes(_of_rows(writer, targets, self.told))
             self._loop(targets, needed, accumulators, indent, {*watched, *told})
             for value in told:
                 name, dtype = accumulators[value], scalar.combine_of(value).dtype
                 writer.text.add(indent, f"{name} = settled_{scalar.compute_type(dtype)}({name})")
-            for total in dict.fromkeys(watched.values()):
-                self._look_again(
-                    [v for v in watched if watched[v] is total], total, needed, accumulators, indent
-                )
+            at_once = {v: total for v, total in watched.items() if v not in self.later}
+            for total in dict.fromkeys(at_once.values()):
+                extremes = [v for v in at_once if at_once[v] is total]
+                self._look_again(extremes, accumulators[total], needed, accumulators, indent)
         for point in self.points or ():
             writer.variables.update(point.places)
             self._point(targets, accumulators, point.scope, indent)
@@ -207,17 +218,36 @@ class _Passes:
     def _look_again(
         self,
         extremes: Sequence[Value],
-        total: Value,
+        total: str,
         needed: set[Value],
         accumulators: Scope,
         indent: int,
     ) -> None:
         """Extremes of a row that were found as if there were no nan, which a sum of the same elements tells."""
-        text, found = self.writer.text, accumulators[total]
-        text.add(indent, f"if {found} != {found}:")
+        text = self.writer.text
+        text.add(indent, f"if {total} != {total}:")
         for value in extremes:
             text.add(indent + 1, f"{accumulators[value]} = {scalar.combine_of(value).identity}")
         self._loop(extremes, needed, accumulators, indent + 1)
+
+    def look_at_rows_again(self, needed: set[Value], stages: dict[Value, int]) -> None:
+        """The same for all rows of a batch, after the first pass over them."""
+        writer, batches = self.writer, self.batches
+        assert batches is not None
+        for total in dict.fromkeys(self.later.values()):
+            found = batches.again({total: None})
+            compute_row_level(writer, found, stages, 0, batches.indent + 1)
+            extremes = [v for v in self.later if self.later[v] is total]
+            names = {v: f"acc{writer.counter + i}" for i, v in enumerate(extremes)}
+            writer.counter += len(extremes)
+            before, self.row = self.row, found
+            self._look_again(extremes, found[total], needed, names, batches.indent + 1)
+            self.row = before
+            for axis in writer.nest.reduced:
+                writer.variables.pop(axis, None)
+            for value in extremes:
+                found[value] = finished(writer, value, names[value], batches.indent + 2)
+                batches.keep(value, found[value], batches.indent + 2)
 
     def _point(
         self,
@@ -306,22 +336,17 @@ def update(
     writer.text.add(indent, step.format(acc=accumulator, x=element))
 
 
-def watched_extremes(values: Sequence[Value]) -> dict[Value, Value]:
-    """The extremes of floating-point numbers beside which the same numbers are added up, with that sum.
+def _over_rows(writer: Writer, targets: Sequence[Value]) -> str:
+    """What a loop over rows is called in the text: short ones that are folded are folded together."""
+    count = writer.extents_product(writer.nest.reduced)
+    is_short = LONGEST_ROW < hint(count) <= SHORT and _of_rows(writer, targets, frozenset())
+    return "together" if is_short else "range"
 
-    It is nan if one of them is, and tells of it for nothing.
-    """
-    kinds = {v: v.op.combine for v in values if isinstance(v.op, Reduction)}
-    sums = {v.value_operands[0]: v for v, kind in kinds.items() if kind == "sum"}
-    found: dict[Value, Value] = {}
-    for value, kind in kinds.items():
-        source = value.value_operands[0]
-        total = sums.get(source)
-        if total is None or kind not in ("max", "min") or not source.spec.dtype.is_floating_point:
-            continue
-        if scalar.combine_of(value).dtype is scalar.combine_of(total).dtype:
-            found[value] = total
-    return found
+
+def _of_rows(writer: Writer, targets: Sequence[Value], told: frozenset[Value]) -> list[Value]:
+    """The reductions of rows among the targets of a loop, without extremes that need no nan."""
+    level = writer.group.level
+    return [v for v in targets if isinstance(v.op, Reduction) and level[v] == ROW and v not in told]
 
 
 def fold_point(writer: Writer, accumulators: Scope, indent: int) -> None:

@@ -80,6 +80,7 @@ def open_rows(
     last: str,
     indent: int,
     between: Callable[[int, str, str], tuple[int, str, str]] = lambda *given: given,
+    over: str = "range",
 ) -> int:
     """Open loops over the rows from ``first`` to ``last`` (texts) of some axes; the indent inside them.
 
@@ -89,7 +90,7 @@ def open_rows(
     text = writer.text
     if len(axes) <= 1:
         indent, first, last = between(indent, first, last)
-        text.add(indent, f"for row in range({first}, {last}):")
+        text.add(indent, f"for row in {over}({first}, {last}):")
         writer.decompose(axes, "row", indent + 1)
         return indent + 1
     axis = axes[-1]
@@ -102,6 +103,6 @@ def open_rows(
     writer.decompose(axes[:-1], "run", indent + 1)
     text.add(indent + 1, f"row = row + ({end} - {begin})")
     indent, begin, end = between(indent + 1, begin, end)
-    text.add(indent, f"for i{axis} in range({begin}, {end}):")
+    text.add(indent, f"for i{axis} in {over}({begin}, {end}):")
     writer.variables[axis] = f"i{axis}"
     return indent + 1

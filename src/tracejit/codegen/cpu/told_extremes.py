@@ -7,7 +7,7 @@ every element, two instructions of three, tells nothing new.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 
 from ...ir.graph import Value
 from ...ops import elementwise as ew
@@ -15,6 +15,7 @@ from ...ops import transcendental as tr
 from ...ops.random import RandomSource
 from ...ops.table import Reduction
 from ...passes.fusion.groups import FULL, ROW
+from .. import scalar
 from .cpu import Writer
 
 #: Elementwise ops that give nan where any operand is nan.
@@ -35,6 +36,24 @@ def told_extremes(writer: Writer) -> frozenset[Value]:
     return frozenset(
         v for v in writer.group.values if _is_extreme(writer, v) and _is_told(writer, v)
     )
+
+
+def watched_extremes(values: Sequence[Value]) -> dict[Value, Value]:
+    """The extremes of floating-point numbers beside which the same numbers are added up, with that sum.
+
+    It is nan if one of them is, and tells of it for nothing.
+    """
+    kinds = {v: v.op.combine for v in values if isinstance(v.op, Reduction)}
+    sums = {v.value_operands[0]: v for v, kind in kinds.items() if kind == "sum"}
+    found: dict[Value, Value] = {}
+    for value, kind in kinds.items():
+        source = value.value_operands[0]
+        total = sums.get(source)
+        if total is None or kind not in ("max", "min") or not source.spec.dtype.is_floating_point:
+            continue
+        if scalar.combine_of(value).dtype is scalar.combine_of(total).dtype:
+            found[value] = total
+    return found
 
 
 def _is_extreme(writer: Writer, value: Value) -> bool:

@@ -21,10 +21,18 @@ from tracejit.codegen.cuda.primitives import (
     WARP,
     cuda_truncate,
 )
-from tracejit.codegen.lower.function import FunctionLowering, LoweredFunction
+from tracejit.codegen.lower.function import FunctionLowering
 from tracejit.codegen.lower.lower import kernel_definition, module_text
 from tracejit.codegen.lower.module import Library
-from tracejit.codegen.lower.types import I32, Pointer, Scalar, Value, fail, literal_number
+from tracejit.codegen.lower.types import (
+    I32,
+    LoweredFunction,
+    Pointer,
+    Scalar,
+    Value,
+    fail,
+    literal_number,
+)
 
 __all__ = ["LARGEST_BLOCK", "cuda_llvm_ir"]
 

@@ -55,9 +55,10 @@ class CarriedLanes(VectorPrinter):
         neutral = NEUTRAL.get(carried.fold.opcode)
         if neutral is not None:
             return self.splat(neutral, type_)
-        return self.spread(self.before, self._slot(self.before, carried), type_)
+        return self.spread(self.before, self.slot(self.before, carried), type_)
 
-    def _slot(self, lines: list[str], carried: Carried) -> str:
+    def slot(self, lines: list[str], carried: Carried) -> str:
+        """What a slot holds."""
         return self.emit(lines, f"load {carried.fold.type}, ptr {carried.slot}")
 
     def joined(self, lines: list[str], carried: Carried, parts: Sequence[str]) -> str:
@@ -65,12 +66,12 @@ class CarriedLanes(VectorPrinter):
         refs = list(parts)
         while len(refs) > 1:
             refs = [
-                self._fold(lines, carried, a, b, self.lanes)
+                self.fold(lines, carried, a, b, self.lanes)
                 for a, b in zip(refs[::2], refs[1::2], strict=True)
             ]
         return refs[0]
 
-    def _fold(self, lines: list[str], carried: Carried, a: str, b: str, lanes: int) -> str:
+    def fold(self, lines: list[str], carried: Carried, a: str, b: str, lanes: int) -> str:
         """Fold two values of so many lanes."""
         values = {"%a": a, "%b": b}
         fold = carried.fold.with_operands(("%a", "%b"), "%folded")
@@ -91,7 +92,7 @@ class CarriedLanes(VectorPrinter):
         carries = self.body.carried
         folds = [_without_nan(carried) for carried in carries]
         ones = [
-            self._folded(lines, fold, ref, self.lanes, IN_TURN if is_sum(fold) else 1)
+            self.halved(lines, fold, ref, self.lanes, IN_TURN if is_sum(fold) else 1)
             for fold, ref in zip(folds, lanes, strict=True)
         ]
         ones = self._last_terms(lines, ones)
@@ -99,7 +100,7 @@ class CarriedLanes(VectorPrinter):
             type_, last = fold.fold.type, one
             if fold is not carried:
                 last = self._nan_or(lines, type_, whole, one)
-            last = self._fold(lines, carried, self._slot(lines, carried), last, 1)
+            last = self.fold(lines, carried, self.slot(lines, carried), last, 1)
             lines.append(f"  store {type_} {last}, ptr {carried.slot}")
 
     def _last_terms(self, lines: list[str], refs: Sequence[str]) -> list[str]:
@@ -116,8 +117,8 @@ class CarriedLanes(VectorPrinter):
         for i in sums:
             carried = self.body.carried[i]
             ones = (
-                self._in_turn(few, carried, refs[i], IN_TURN),
-                self._folded(many, carried, refs[i], IN_TURN, 1),
+                self.in_turn(few, carried, refs[i], IN_TURN),
+                self.halved(many, carried, refs[i], IN_TURN, 1),
             )
             found[i] = f"%{self.target.fresh('carried')}"
             blocks = [f"%{name}.few", f"%{name}.many"]
@@ -129,7 +130,7 @@ class CarriedLanes(VectorPrinter):
         lines += joined
         return found
 
-    def _folded(self, lines: list[str], carried: Carried, ref: str, lanes: int, until: int) -> str:
+    def halved(self, lines: list[str], carried: Carried, ref: str, lanes: int, until: int) -> str:
         """Fold half of so many lanes with the other half, until so few are left; the lanes, or the number in one."""
         type_ = carried.fold.type
         if type_ == "i1" and carried.fold.opcode in _ALL_BITS:
@@ -145,15 +146,15 @@ class CarriedLanes(VectorPrinter):
                 )
                 for start in (0, half)
             )
-            ref, lanes = self._fold(lines, carried, low, high, half), half
-        return ref if until > 1 else self._in_turn(lines, carried, ref, lanes)
+            ref, lanes = self.fold(lines, carried, low, high, half), half
+        return ref if until > 1 else self.in_turn(lines, carried, ref, lanes)
 
-    def _in_turn(self, lines: list[str], carried: Carried, ref: str, lanes: int) -> str:
-        """Fold lanes one after the other."""
+    def in_turn(self, lines: list[str], carried: Carried, ref: str, lanes: int) -> str:
+        """So many lanes, folded one after the other."""
         vector, one = f"<{lanes} x {carried.fold.type}>", ""
         for lane in range(lanes):
             following = self.emit(lines, f"extractelement {vector} {ref}, i64 {lane}")
-            one = self._fold(lines, carried, one, following, 1) if one else following
+            one = self.fold(lines, carried, one, following, 1) if one else following
         return one
 
     def _nan_or(self, lines: list[str], type_: str, lanes: str, extreme: str) -> str:

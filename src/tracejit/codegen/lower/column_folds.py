@@ -29,7 +29,7 @@ from tracejit.codegen.lower.types import I64, Value, fail
 if TYPE_CHECKING:
     from tracejit.codegen.lower.function import FunctionLowering
 
-__all__ = ["fold_columns", "folds_columns"]
+__all__ = ["fold_columns", "folds_columns", "lowered_apart"]
 
 T = TypeVar("T")
 
@@ -105,7 +105,7 @@ def fold_columns(
         name: Value(counter, I64, index=True),
         row: Value(rows.counter, I64, index=True),
     }
-    lines, _ = _apart(lowering, lambda: lowering.statements(inner.body))
+    lines, _ = lowered_apart(lowering, lambda: lowering.statements(inner.body))
     found = [_end(lowering, statement) for statement in node.body[loops[0] + 1 :]]
     lowering.values = outer
     slots = {slot.ref: slot.type.llvm for slot in lowering.all_slots.values()}
@@ -124,8 +124,15 @@ def _expected(node: ast.For) -> int:
     fail(node, "a loop over columns is `for name in columns(start, stop, 128)`")
 
 
-def _apart(lowering: FunctionLowering, lower: Callable[[], T]) -> tuple[list[str], T]:
-    """The lines that something lowers to, which are taken from the function again, and what it returns."""
+def lowered_apart(lowering: FunctionLowering, lower: Callable[[], T]) -> tuple[list[str], T]:
+    """The lines that something lowers to, which are taken from the function again, and what it returns.
+
+    >>> from tracejit.codegen.lower.function import FunctionLowering
+    >>> from tracejit.codegen.lower.module import LIBRARY
+    >>> lowering = FunctionLowering(ast.parse("def f() -> 'i64': return 0").body[0], LIBRARY)
+    >>> loweredlowered_apart(lowering, lambda: lowering.emit("add i64 1, 2")), lowering.lines
+    ((['  %t.1 = add i64 1, 2'], '%t.1'), [])
+    """
     begin = len(lowering.lines)
     found = lower()
     lines = lowering.lines[begin:]
@@ -138,7 +145,9 @@ def _end(lowering: FunctionLowering, node: ast.stmt) -> _End:
     match node:
         case ast.Assign(targets=[ast.Subscript() as target], value=ast.Name(id=name)):
             if name in lowering.slots:
-                lines, (address, element) = _apart(lowering, lambda: lowering.address(target))
+                lines, (address, element) = lowered_apart(
+                    lowering, lambda: lowering.address(target)
+                )
                 slot = lowering.slots[name]
                 if slot.type is element:
                     return _End(lines, address, element.llvm, slot.ref)
@@ -179,7 +188,7 @@ class _ColumnFold(CarriedLanes):
         """All lines, from the branch to the panels to the label behind them."""
         name, loop, parts = self.name, self.loop, self._parts(expected)
         starts = [
-            self.spread(self.before, self._slot(self.before, c), c.fold.type)
+            self.spread(self.before, self.slot(self.before, c), c.fold.type)
             for c in self.body.carried
         ]
         width = parts * self.lanes

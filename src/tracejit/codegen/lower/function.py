@@ -9,8 +9,7 @@ licence a reduction needs to become vector code.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
 from tracejit.codegen.lower.column_folds import fold_columns, folds_columns
@@ -23,8 +22,11 @@ from tracejit.codegen.lower.names import (
     stays_as_it_is,
 )
 from tracejit.codegen.lower.primitives import REDUCTIONS, expect
+from tracejit.codegen.lower.row_folds import fold_rows
+from tracejit.codegen.lower.row_parts import row_parts
 from tracejit.codegen.lower.types import (
     I64,
+    LoweredFunction,
     Pointer,
     Scalar,
     Type,
@@ -44,20 +46,6 @@ if TYPE_CHECKING:
 Widening = tuple[int, tuple[str, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class LoweredFunction:
-    """LLVM text of one function and everything the module must add for it."""
-
-    name: str
-    parameters: tuple[Type, ...]
-    result: Scalar
-    text: str
-    declarations: tuple[str, ...]
-    calls: tuple[str, ...]
-    tables: tuple[str, ...]
-    weight: int
-
-
 # Instructions, those of called functions included.
 _LONG_BODY = 200
 
@@ -66,10 +54,15 @@ class FunctionLowering(ExpressionLowering):
     """Lowers one function definition."""
 
     def __init__(
-        self, node: ast.FunctionDef, library: Library, widening: Widening | None = None
+        self,
+        node: ast.FunctionDef,
+        library: Library,
+        widening: Widening | None = None,
+        apart: Container[ast.For] = (),
     ) -> None:
         super().__init__(library)
         self.node = node
+        self.apart = apart  # loops over rows that are not to be folded together
         self.widening, self.scales = widening, False
         self.result = self._result_type()
         self.slot_lines: list[str] = []
@@ -285,7 +278,12 @@ class FunctionLowering(ExpressionLowering):
     def _for(self, node: ast.For) -> None:
         if self.widening is not None and folds_columns(node):
             fold_columns(self, node, self.widening)
-            return
+        elif self.widening is not None and node not in self.apart and (parts := row_parts(node)):
+            fold_rows(self, node, parts, self.widening)
+        else:
+            self._loop(node)
+
+    def _loop(self, node: ast.For) -> None:
         name, start, stop, step = self.range_of(node)
         head, body, latch, done = (self.fresh(stem) for stem in ("for", "body", "next", "endfor"))
         counter, following = f"%{self.fresh(name)}", f"%{self.fresh(name)}"
@@ -302,7 +300,7 @@ class FunctionLowering(ExpressionLowering):
             if step.ref != "1":
                 raise NotWidened("every so many elements")
             # Between the branch into the loop, two lines before the counter, and the one behind the body.
-            rounds, together = self.lines[phi_at + 3 : -1], self._interleave(node, *so_far)
+            rounds, together = self.lines[phi_at + 3 : -1], self.interleave(node, *so_far)
             slots = {slot.ref: slot.type.llvm for slot in self.all_slots.values()}
             del self.lines[phi_at - 2 :]
             ends = (start.ref, stop.ref)
@@ -334,7 +332,7 @@ class FunctionLowering(ExpressionLowering):
         constant_length = not start.ref.startswith("%") and not stop.ref.startswith("%")
         if constant_length or not is_innermost(node):
             return ""
-        count = self._interleave(node, weight, polynomials)
+        count = self.interleave(node, weight, polynomials)
         unrolled = self.note('!{!"llvm.loop.unroll.disable"}')
         together = self.note(f'!{{!"llvm.loop.interleave.count", i32 {count}}}')
         itself = f"!{len(self.metadata)}"
@@ -353,7 +351,7 @@ class FunctionLowering(ExpressionLowering):
         self.metadata.append(f"!{len(self.metadata)} = {metadata}")
         return f"!{len(self.metadata) - 1}"
 
-    def _interleave(self, node: ast.For, weight: int, polynomials: int) -> int:
+    def interleave(self, node: ast.For, weight: int, polynomials: int) -> int:
         """How many vectors of a loop go together, by what the function weighed before its body."""
         folds = accumulates(node)
         if self.depth > 0 and not folds:
@@ -386,6 +384,8 @@ class FunctionLowering(ExpressionLowering):
             fail(node, "a loop is `for name in range(...)` without else")
         match call:
             case ast.Call(func=ast.Name(id="range"), args=[_] | [_, _] | [_, _, _] as ends):
+                pass
+            case ast.Call(func=ast.Name(id="together"), args=[_, _] as ends):
                 pass
             case ast.Call(func=ast.Name(id="columns"), args=[_, _, ast.Constant(int())] as ends):
                 ends = ends[:2]

@@ -9,8 +9,7 @@ from __future__ import annotations
 import platform
 
 from tracejit.codegen.identity import features
-from tracejit.codegen.lower.function import LoweredFunction
-from tracejit.codegen.lower.types import F32, U16
+from tracejit.codegen.lower.types import F32, U16, LoweredFunction
 
 __all__ = ["half_functions"]
 

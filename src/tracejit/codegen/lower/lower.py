@@ -10,15 +10,23 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 from tracejit.codegen.lower.expr import POLYNOMIAL
-from tracejit.codegen.lower.function import FunctionLowering, LoweredFunction
+from tracejit.codegen.lower.function import FunctionLowering, Widening
 from tracejit.codegen.lower.instructions import NotWidened
 from tracejit.codegen.lower.module import LIBRARY, Library
 from tracejit.codegen.lower.primitives import SUBSTITUTES
-from tracejit.codegen.lower.types import I32, I64, LoweringError, Pointer, Type, fail
+from tracejit.codegen.lower.row_folds import NotTogether
+from tracejit.codegen.lower.types import (
+    I32,
+    I64,
+    LoweredFunction,
+    LoweringError,
+    Pointer,
+    Type,
+    fail,
+)
 from tracejit.generated import parse
 from tracejit.scalar_math import library as scalar_math
 
@@ -102,10 +110,7 @@ def lower_kernel(
     attributes, lacking = f"noinline nounwind {width}", tuple(lacking)
     body = None
     if noalias and widen:
-        with suppress(NotWidened):
-            lowering = FunctionLowering(node, LIBRARY, (widen, lacking))
-            lowering.scales = vector_bits == 512 and "ldexp.f32.i32" not in lacking
-            body = lowering.lower(f"{entry}.body", attributes, noalias)
+        body = _vector_code(node, f"{entry}.body", attributes, (widen, lacking), vector_bits)
     is_widened = body is not None
     body = body or FunctionLowering(node, LIBRARY).lower(f"{entry}.body", attributes, noalias)
     _check_signature(node, body)
@@ -115,6 +120,22 @@ def lower_kernel(
     names = [argument.arg for argument in node.args.args]
     text = module_text(node, body, LIBRARY, lacking, _entry(node.name, names, body.parameters))
     return LoweredKernel(text, heaviest >= POLYNOMIAL and body.weight <= _SHORT, is_widened)
+
+
+def _vector_code(
+    node: ast.FunctionDef, name: str, attributes: str, widening: Widening, vector_bits: int
+) -> LoweredFunction | None:
+    """A kernel all of whose innermost loops are vector code; None where they are not all of that kind."""
+    apart = set[ast.For]()
+    while True:
+        lowering = FunctionLowering(node, LIBRARY, widening, apart)
+        lowering.scales = vector_bits == 512 and "ldexp.f32.i32" not in widening[1]
+        try:
+            return lowering.lower(name, attributes, noalias=True)
+        except NotTogether as error:
+            apart.add(error.loop)
+        except NotWidened:
+            return None
 
 
 def module_text(

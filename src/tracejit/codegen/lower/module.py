@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Mapping
 
-from tracejit.codegen.lower.function import FunctionLowering, LoweredFunction
+from tracejit.codegen.lower.function import FunctionLowering
 from tracejit.codegen.lower.halves import half_functions
-from tracejit.codegen.lower.types import fail
+from tracejit.codegen.lower.types import LoweredFunction, fail
 from tracejit.generated import parse
 from tracejit.scalar_math import library as scalar_math
 

@@ -6,7 +6,7 @@ import ast
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-__all__ = ["accumulates", "has_control_flow", "is_innermost", "names_needing_slots"]
+__all__ = ["accumulates", "has_control_flow", "is_innermost", "names_needing_slots", "names_of"]
 
 
 def is_innermost(node: ast.For | ast.While) -> bool:
@@ -41,7 +41,7 @@ def accumulates(node: ast.For) -> bool:
     """
     if any(isinstance(statement, ast.AugAssign) for statement in _statements(node.body)):
         return True
-    names = [_names(statement) for statement in node.body]
+    names = [names_of(statement) for statement in node.body]
     changed, known = set[str]().union(*(stored for stored, _ in names)), set[str]()
     for stored, loaded in names:
         if loaded & changed - known:
@@ -50,10 +50,15 @@ def accumulates(node: ast.For) -> bool:
     return False
 
 
-def _names(statement: ast.stmt) -> tuple[set[str], set[str]]:
-    """The names that a statement and those within assign, and those they read."""
+def names_of(*nodes: ast.AST) -> tuple[set[str], set[str]]:
+    """The names that statements and those within assign, and those they read.
+
+    >>> stored, loaded = names_of(*ast.parse("y = x\nz = y * x").body)
+    >>> sorted(stored), sorted(loaded)
+    (['y', 'z'], ['x', 'y'])
+    """
     stored, loaded = set[str](), set[str]()
-    waiting: list[ast.AST] = [statement]
+    waiting: list[ast.AST] = [*nodes]
     while waiting:  # `ast.walk` takes three times as long
         node = waiting.pop()
         if isinstance(node, ast.Name):

@@ -100,6 +100,20 @@ class Value:
     index: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class LoweredFunction:
+    """LLVM text of one function and everything the module must add for it."""
+
+    name: str
+    parameters: tuple[Type, ...]
+    result: Scalar
+    text: str
+    declarations: tuple[str, ...]
+    calls: tuple[str, ...]
+    tables: tuple[str, ...]
+    weight: int
+
+
 class LoweringError(TracejitError, RuntimeError):
     """Kernel text outside the kernel language; the message names the line of the kernel source."""
 

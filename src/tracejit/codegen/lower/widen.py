@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from tracejit.codegen.lower.body import BITS, Body, Loop, body_of
 from tracejit.codegen.lower.carried import IN_TURN, CarriedLanes, is_sum
@@ -25,13 +26,14 @@ from tracejit.codegen.lower.instructions import FAILED, Instruction, NotWidened,
 from tracejit.codegen.lower.meetings import pairs_to_compare
 from tracejit.codegen.lower.rounds import Rounds, Target
 
-__all__ = ["Loop", "NotWidened", "transparent", "widened"]
+__all__ = ["Loop", "NotWidened", "VectorLoop", "transparent", "vector_loop", "widened"]
 
 #: A number, about which nothing is known that is known of its operand.
 OPAQUE = 'asm "", "=r,0"'
 _OPAQUE_CALL = re.compile(rf"call i64 {re.escape(OPAQUE)}\(i64 (%[\w.]+)\)")
 #: Elements that lie apart and are reached with one mask.
 _REACHED = 16
+T = TypeVar("T", bound="VectorLoop")
 
 
 def transparent(text: str) -> str:
@@ -65,6 +67,29 @@ def widened(
     >>> "store <8 x float> splat (float 0x3FF8000000000000)" in kernel.text
     True
     """
+    return vector_loop(VectorLoop, loop, target, text_of, vector_bits, lacking).lines()
+
+
+def vector_loop(
+    kind: type[T],
+    loop: Loop,
+    target: Target,
+    text_of: Callable[[str], str],
+    vector_bits: int,
+    lacking: Iterable[str],
+) -> T:
+    """What prints a loop as vector code, of a class for that; for the rest as :func:`widened`.
+
+    >>> from tracejit.codegen.lower.lower import lower_kernel
+    >>> source = '''
+    ... def k(out: "f32*", lo: "i64", hi: "i64", worker: "i64") -> "i32":
+    ...     for i in range(0, 3):
+    ...         out[i] = float32(1.5)
+    ...     return 0
+    ... '''
+    >>> lower_kernel(source, "k", noalias=True, vector_bits=256, lacking=(), widen=256).widened
+    False
+    """
     if is_literal(loop.start) and is_literal(loop.stop):
         raise NotWidened("as many rounds in every call, which LLVM writes out if they are few")
     body = body_of(loop, text_of, lacking)
@@ -77,7 +102,7 @@ def widened(
     lanes = vector_bits // max(BITS[type_] for type_ in usual.memory_types())
     if any(is_sum(carried) for carried in body.carried):
         lanes = max(lanes, IN_TURN)
-    printer = _VectorLoop(loop, body, usual, target, text_of, lanes)
+    printer = kind(loop, body, usual, target, text_of, lanes)
     if vector_bits < 512 and min(BITS[type_] for type_ in body.memory_types()) < 32:
         # Masks of bytes and words came with the vectors of 512 bits.
         if not body.carried:
@@ -93,10 +118,10 @@ def widened(
         printer.one_by_one = True
     if body.exits and (printer.one_by_one or lanes == 1):
         raise NotWidened("checks of elements that are done one by one")
-    return printer.lines()
+    return printer
 
 
-class _VectorLoop(CarriedLanes):
+class VectorLoop(CarriedLanes):
     """Prints a loop as blocks: before, main (all parts), join, between, rest (what is left), end, done.
 
     Long rows may go through rest first, too (`front`). Where an array is streamed, there are two of main, one of which
@@ -128,9 +153,9 @@ class _VectorLoop(CarriedLanes):
             self.front = None if address is None else Front(self, loop, address)
         self.hoist()
         starts = [self.start(carried) for carried in self.body.carried]
-        mains = [self._main("main", starts)]
+        mains = [self.main("main", starts)]
         if self.streamed:
-            mains.append(self._main("stream", []))
+            mains.append(self.main("stream", []))
         join = [f"{name}.join:"]
         stop, lasts = self._exits(join, mains)
         joined = [
@@ -150,7 +175,7 @@ class _VectorLoop(CarriedLanes):
             between += tail.lines
             ends[f"%{name}.tail.usual"] = [tail.values[c.last][0] for c in self.usual.carried]
             so_far = [tail.values[c.first][0] for c in self.usual.carried]
-        rest = self._rest(so_far, first != "rest")
+        rest = self.rest(so_far, first != "rest")
         last = f"%{name}.rest.usual" if rest.guarded else f"%{name}.rest"
         ends[last] = [rest.values[c.last][0] for c in self.body.carried]
         end = [f"{name}.failed:", FAILED] if self.body.exits else []
@@ -196,7 +221,7 @@ class _VectorLoop(CarriedLanes):
             f"{name}.before:",
             *self.before,
             *apart,
-            f"  %{name}.whole = and i64 %{name}.span, {-self._together}",
+            f"  %{name}.whole = and i64 %{name}.span, {-self.together}",
             f"  %{name}.several = icmp ne i64 %{name}.whole, 0",
             f"  br i1 %{name}.several, label %{name}.choose, label %{name}.between",
             f"{name}.choose:",
@@ -204,7 +229,7 @@ class _VectorLoop(CarriedLanes):
         ]
 
     @property
-    def _together(self) -> int:
+    def together(self) -> int:
         """Elements that a round of main does."""
         return self.lanes * self.loop.interleave
 
@@ -229,7 +254,7 @@ class _VectorLoop(CarriedLanes):
             gap = self.front.measure(lines)
             start = self.emit(lines, f"add nsw i64 {start}, {gap}")
             left = self.emit(lines, f"sub nsw i64 %{name}.span, {gap}")
-            count = self.emit(lines, f"and i64 {left}, {-self._together}")
+            count = self.emit(lines, f"and i64 {left}, {-self.together}")
         for at in self.streamed:
             _, before = across(self, lines, at, start)
             aligned = self.emit(lines, f"icmp eq i64 {before}, 0")
@@ -267,7 +292,7 @@ class _VectorLoop(CarriedLanes):
         behind = self.emit(lines, f"icmp sge i64 {back}, {count}")
         return self.emit(lines, f"or i1 {ahead}, {behind}")
 
-    def _main(self, which: str, starts: Sequence[str]) -> Rounds:
+    def main(self, which: str, starts: Sequence[str]) -> Rounds:
         """The rounds that fill all lanes of all parts: "main", or "stream" past the caches."""
         parts = self.loop.interleave
         at = f"%{self.name}.{which}.at"
@@ -281,7 +306,7 @@ class _VectorLoop(CarriedLanes):
         if self.front is not None:
             origin = (f"%{self.name}.begin", f"%{self.name}.enter")
         ends = ([origin], f"%{self.name}.stop", "join")
-        self._finish(rounds, which, several, self.lanes * parts, ends)
+        self.finish(rounds, which, several, self.lanes * parts, ends)
         return rounds
 
     def _tail(self, starts: Sequence[str]) -> Rounds | None:
@@ -289,14 +314,14 @@ class _VectorLoop(CarriedLanes):
         if not self.usual.checks or self.one_by_one or self.pairs:
             return None
         counter, lines = f"%{self.name}.tail.at", list[str]()
-        mask, left = self._mask(lines, counter, self.loop.stop)
+        mask, left = self.mask(lines, counter, self.loop.stop)
         rounds = Rounds(self, lines, counter, 1, self.lanes, mask, self.usual)
         rounds.left = left
         ends = ([(f"%{self.name}.from", f"%{self.name}.between")], self.loop.stop, "end")
-        self._finish(rounds, "tail", [[start] for start in starts], self.lanes, ends, "rest")
+        self.finish(rounds, "tail", [[start] for start in starts], self.lanes, ends, "rest")
         return rounds
 
-    def _rest(self, starts: Sequence[str], after_tail: bool) -> Rounds:
+    def rest(self, starts: Sequence[str], after_tail: bool) -> Rounds:
         """The rounds of what is left, with a mask or one by one; those in front of main, too."""
         name, counter, lines = self.name, f"%{self.name}.rest.at", list[str]()
         stop, then = self.loop.stop, "end"
@@ -306,15 +331,15 @@ class _VectorLoop(CarriedLanes):
         if self.front is not None:
             origins.append((self.loop.start, f"%{name}.choose"))
             stop, then = f"%{name}.rest.begin", "over"
-        mask, left = (None, "") if self.one_by_one else self._mask(lines, counter, stop)
+        mask, left = (None, "") if self.one_by_one else self.mask(lines, counter, stop)
         rounds = Rounds(self, lines, counter, 1, self.lanes if mask else 1, mask)
         rounds.left = left
         step = 1 if mask is None else f"%{name}.limit" if self.pairs else self.lanes
         several = [[start] for start in starts]
-        self._finish(rounds, "rest", several, step, (origins, stop, then), "failed")
+        self.finish(rounds, "rest", several, step, (origins, stop, then), "failed")
         return rounds
 
-    def _finish(
+    def finish(
         self,
         rounds: Rounds,
         which: str,
@@ -359,7 +384,7 @@ class _VectorLoop(CarriedLanes):
             f"  br i1 {block}.more, label {block}, label %{self.name}.{then}",
         ]
 
-    def _mask(self, lines: list[str], counter: str, stop: str) -> tuple[str, str]:
+    def mask(self, lines: list[str], counter: str, stop: str) -> tuple[str, str]:
         """Which lanes hold an element, and how many: those below what is left, less than the rounds before take."""
         left = self.emit(lines, f"sub nsw i64 {stop}, {counter}")
         if self.pairs:
