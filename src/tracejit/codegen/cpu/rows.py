@@ -15,7 +15,7 @@ from ...dtypes import DType
 from ...extents import hint
 from ...ir.graph import Value
 from ...ops.table import Reduction
-from ...passes.fusion.groups import COLUMN, FINAL, FULL, LONGEST_ROW, ROW
+from ...passes.fusion.groups import COLUMN, FINAL, FULL, ROW
 from ...sizes import largest
 from .. import scalar
 from ..grain import elements_per_chunk
@@ -339,7 +339,7 @@ def update(
 def _over_rows(writer: Writer, targets: Sequence[Value]) -> str:
     """What a loop over rows is called in the text: short ones that are folded are folded together."""
     count = writer.extents_product(writer.nest.reduced)
-    is_short = LONGEST_ROW < hint(count) <= SHORT and _of_rows(writer, targets, frozenset())
+    is_short = hint(count) <= SHORT and _of_rows(writer, targets, frozenset())
     return "together" if is_short else "range"
 
 
