@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tracejit as tj
 from tracejit import nn
+from tracejit.optim import lr_scheduler as lrs
 
 READS = {
     "returned after": "plan.step(); r = opt.param_groups[0]['lr']",
@@ -151,3 +154,49 @@ def test_a_plateau_with_a_bound_missing_is_an_error() -> None:
     for _ in range(3):
         with pytest.raises(RuntimeError, match="min_lrs has 1 values for 2"):
             step(tj.ones(3))
+
+
+def chained(x: tj.Tensor, rate: float) -> tj.Tensor:
+    optimizer = tj.optim.SGD([tj.nn.Parameter(tj.zeros(1))], lr=rate)
+    decay = lrs.ExponentialLR(optimizer, 0.9)
+    optimizer.step()
+    lrs.ChainedScheduler([decay, lrs.ConstantLR(optimizer, 1.0)]).step()
+    return x * optimizer.param_groups[0]["lr"]
+
+
+def in_turn(x: tj.Tensor, rate: float) -> tj.Tensor:
+    weight = tj.nn.Parameter(tj.zeros(1))
+    optimizer = tj.optim.SGD([weight], lr=rate)
+    parts = [lrs.ExponentialLR(optimizer, 0.9), lrs.ExponentialLR(optimizer, 0.5)]
+    schedule = lrs.SequentialLR(optimizer, parts, milestones=[2])
+    for _ in range(3):
+        (weight * x).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        schedule.step()
+    return weight.detach().clone()
+
+
+class Own(lrs.LRScheduler):
+    """A schedule that does all that the base class does when it is made."""
+
+    def __init__(self, optimizer: tj.optim.Optimizer) -> None:
+        self.optimizer, self.last_epoch, self._step_count = optimizer, 0, 1
+
+    def get_lr(self) -> list[float]:
+        return [group["lr"] * 0.5 for group in self.optimizer.param_groups]
+
+
+def own(x: tj.Tensor, rate: float) -> tj.Tensor:
+    optimizer = tj.optim.SGD([tj.nn.Parameter(tj.zeros(1))], lr=rate)
+    schedule = Own(optimizer)
+    optimizer.step()
+    schedule.step()
+    return x * optimizer.param_groups[0]["lr"]
+
+
+@pytest.mark.parametrize("f", [chained, in_turn, own], ids=lambda f: f.__name__)
+def test_schedules_made_inside_begin_anew_in_every_call(f: Callable[..., tj.Tensor]) -> None:
+    compiled, x = tj.compile(f), tj.ones(1)
+    for rate in (0.1, 0.1, 0.1, 1.0, 10.0, 0.1):
+        np.testing.assert_allclose(compiled(x, rate).numpy(), f(x, rate).numpy(), rtol=1e-6)

@@ -78,3 +78,19 @@ def test_temperatures_are_those_given() -> None:
     found = d.RelaxedBernoulli(temperature, tj.tensor([0.3, 0.6])).expand((3, 2))
     assert found.temperature is temperature
     assert found.logits.shape == found.probs.shape == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("transform", "shape"),
+    [
+        (d.StickBreakingTransform(), (2, 4)),
+        (d.ReshapeTransform((3,), (1, 3)), (2, 1, 3)),
+        (d.CorrCholeskyTransform(), (2, 3, 3)),
+    ],
+    ids=lambda x: type(x).__name__,
+)
+def test_shapes_of_tensors_become_shapes_of_tensors(transform: Any, shape: tuple[int, ...]) -> None:
+    found = transform.forward_shape(tj.Size([2, 3]))
+    assert (type(found), found) == (tj.Size, shape)
+    assert type(transform.inverse_shape(found)) is tj.Size
+    assert type(transform.forward_shape((2, 3))) is tuple

@@ -85,7 +85,13 @@ def _with_end(shape: Sequence[int], end: tuple[int, ...], new: tuple[int, ...]) 
     cut = len(shape) - len(end)
     if cut < 0 or tuple(shape[cut:]) != end:
         raise ValueError(f"Shape mismatch: expected {tuple(shape)} to end in {end}")
-    return (*shape[:cut], *new)
+    return _ending(shape, cut, *new)
+
+
+def _ending(shape: Sequence[int], cut: int, *new: int) -> tuple[int, ...]:
+    """A shape as that of tensors is one of tensors still."""
+    made = (*shape[:cut], *new)
+    return type(shape)(made) if isinstance(shape, tuple) else made
 
 
 class ReshapeTransform(Transform):
@@ -143,11 +149,11 @@ class StickBreakingTransform(Transform):
 
     def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         """One number more."""
-        return (*shape[:-1], shape[-1] + 1)
+        return _ending(shape, -1, shape[-1] + 1)
 
     def inverse_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         """One number less."""
-        return (*shape[:-1], shape[-1] - 1)
+        return _ending(shape, -1, shape[-1] - 1)
 
     def _offset(self, x: Any) -> Any:
         """How many parts are still to come, the last one not counted."""
@@ -176,6 +182,7 @@ class LowerCholeskyTransform(Transform):
 
     _compared = ()
 
+    bijective = False
     event_dim = 2
 
     def _call(self, x: Any) -> Any:
@@ -194,6 +201,7 @@ class PositiveDefiniteTransform(Transform):
             [0., 1.]])
     """
 
+    bijective = False
     event_dim = 2
 
     def _call(self, x: Any) -> Any:
@@ -251,14 +259,14 @@ class CorrCholeskyTransform(Transform):
     def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         """Two dimensions of n in place of one."""
         n = round((0.25 + 2 * shape[-1]) ** 0.5 + 0.5)
-        return (*shape[:-1], n, n)
+        return _ending(shape, -1, n, n)
 
     def inverse_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         """One dimension of n (n - 1) / 2 in place of two. Raises ``ValueError`` for others than squares."""
         n = shape[-1]
         if shape[-2] != n:
             raise ValueError("Input is not square")
-        return (*shape[:-2], n * (n - 1) // 2)
+        return _ending(shape, -2, n * (n - 1) // 2)
 
 
 class CumulativeDistributionTransform(Transform):

@@ -321,13 +321,14 @@ def copysign(x: Array, y: Array) -> Array:
 
 
 @elementwise(
-    "maximum(x, 0)",
+    "select(x < 0, 0, x)",
     promotion=p.numeric,
     grad=lambda g, out: bent(where(out <= 0, 0.0, g), out),
 )
 def relu(x: Array) -> Array:
-    """max(x, 0); NaN stays NaN."""
-    return larger(x, zero_of(x))
+    """max(x, 0); NaN stays NaN, and -0.0 stays -0.0."""
+    n, zero = shared(x), zero_of(x)
+    return n.where(n.less(x, zero), zero, x)
 
 
 @elementwise(

@@ -78,7 +78,8 @@ class LRScheduler:
     def _step(self, told: float | None) -> None:
         """Advance by what a step is ``told``; every call of a compiled function does so again."""
         recorder = MODES.recorder
-        if recorder is None or made_inside(self):
+        # One whose own ``__init__`` calls no other is known by its optimizer.
+        if recorder is None or made_inside(self) or made_inside(self.optimizer):
             self._advance(told)
             return
         refuse_copies(self.optimizer)

@@ -223,10 +223,11 @@ def _ordered(
     padded: Any, lengths: Any, sequence: PackedSequence, batch_first: bool
 ) -> tuple[Any, Any]:
     """A padded batch and its lengths in the order in which the sequences were packed."""
+    padded = padded.transpose(0, 1) if batch_first else padded
     if sequence.unsorted_indices is not None:
-        padded = padded.index_select(1, sequence.unsorted_indices)
+        padded = padded.index_select(0 if batch_first else 1, sequence.unsorted_indices)
         lengths = lengths[sequence.unsorted_indices]
-    return padded.transpose(0, 1) if batch_first else padded, lengths
+    return padded, lengths
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:

@@ -210,8 +210,8 @@ class ShapeUses:
         Of each the number of rounds and of operations in a round: where they are few, and as many rounds as with other
         extents, a recording for all extents may as well have them one by one. There are none of loops that tensors end.
         """
-        use = self.known.get(_form(key, tensors_in(key)))
-        if use is None or groups_in(key):
+        use = None if groups_in(key) else self.known.get(_form(key, tensors_in(key)))
+        if use is None:
             return
         few = 0 < sum(rounds * operations for rounds, operations in loops) <= FEW
         rounds = tuple([rounds for rounds, _ in loops])
@@ -254,7 +254,8 @@ class ShapeUses:
 
     def drop(self, key: Any) -> None:
         """No calls have this key any more."""
-        self.known.pop(_form(key, tensors_in(key)), None)
+        if not groups_in(key):
+            self.known.pop(_form(key, tensors_in(key)), None)
         self.of_keys.pop(key, None)
         self.served.pop(key, None)
 

@@ -17,7 +17,7 @@ from abc import ABCMeta
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from types import CodeType, FrameType, FunctionType
+from types import CodeType, FrameType, FunctionType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -217,7 +217,8 @@ class Listener:
             return None
         if code is _ABSENT and recorder is not None:
             tensor, name = frame.f_locals["self"], frame.f_locals["name"]
-            if not recorder.inside(tensor):  # else the run itself decides what it has
+            # Else the run itself decides what it has; so it does where the tensor is not finished, and has no memory.
+            if not recorder.inside(tensor) and not _is_slot(tensor, name):
                 recorder.absent(tensor, name, self.names)
             return None
         spared = found[1] is _USER and (_helps_library(frame) or _tells_classes(frame))
@@ -269,6 +270,11 @@ def _helps_library(frame: FrameType | None) -> bool:
     while frame is not None and (name := _root_of(frame)) in _HELPERS:
         frame = frame.f_back
     return name in _HELPED
+
+
+def _is_slot(tensor: Any, name: str) -> bool:
+    """Is this one of the places that every tensor has, which has nothing in it yet?"""
+    return type(getattr(type(tensor), name, None)) is MemberDescriptorType
 
 
 def _tells_classes(frame: FrameType) -> bool:
