@@ -50,6 +50,7 @@ LAYERS: dict[str, int] = {
             "tensor_parts",
             "tensor_info",
             "tensor_older",
+            "typed_storage",
             "tensor_inplace",
             "tensor_autograd",
         ),

@@ -11,7 +11,18 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .compiled_module import CompiledModule as OptimizedModule
-from .compiler import allow_in_graph, assume_constant_result, disable, is_compiling, reset
+from .compiler import (
+    allow_in_graph,
+    assume_constant_result,
+    disable,
+    is_compiling,
+    list_backends,
+    lookup_backend,
+    register_backend,
+    reset,
+    set_stance,
+    substitute_in_graph,
+)
 from .cuda import is_available
 from .jit import compile
 from .made_modules import make_module
@@ -24,16 +35,21 @@ __all__ = [
     "config",
     "disable",
     "disallow_in_graph",
+    "explain",
     "forbid_in_graph",
     "graph_break",
     "is_compiling",
     "list_backends",
+    "lookup_backend",
     "mark_dynamic",
     "mark_static",
     "mark_static_address",
     "maybe_mark_dynamic",
     "optimize",
+    "register_backend",
     "reset",
+    "set_stance",
+    "substitute_in_graph",
 ]
 
 
@@ -112,13 +128,21 @@ make_module(
 )
 
 
-def list_backends(*_: Any, **__: Any) -> list[str]:
-    """The names of backends: one.
+def explain(f: Callable[..., Any], *extra_args: Any, **extra_kwargs: Any) -> Any:
+    """A function that calls ``f`` compiled and says what was recorded of it, as ``compile(f).explain()`` does.
 
-    >>> list_backends()
-    ['inductor']
+    >>> import tracejit as tj
+    >>> found = explain(lambda x: x + 1)(tj.ones(3))
+    >>> found.graph_count, found.graph_break_count
+    (1, 0)
     """
-    return ["inductor"]
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        compiled = compile(f)
+        compiled(*args, **kwargs)
+        return compiled.explain()
+
+    return call(*extra_args, **extra_kwargs) if extra_args or extra_kwargs else call
 
 
 def graph_break(msg: str = "") -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from functools import wraps
 from importlib import import_module
 from typing import Any
@@ -15,11 +16,16 @@ __all__ = [
     "compile",
     "cudagraph_mark_step_begin",
     "disable",
+    "get_default_backend",
     "is_compiling",
     "is_dynamo_compiling",
     "is_exporting",
+    "list_backends",
+    "lookup_backend",
     "nested_compile_region",
+    "register_backend",
     "reset",
+    "set_default_backend",
     "set_stance",
     "substitute_in_graph",
 ]
@@ -101,6 +107,67 @@ def compile(*args: Any, **kwargs: Any) -> Any:
     tensor([0.])
     """
     return import_module("tracejit").compile(*args, **kwargs)
+
+
+def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
+    """The names that ``backend`` may be given: this package's compiler and those that were registered.
+
+    >>> "inductor" in list_backends()
+    True
+    """
+    return sorted(_backends)
+
+
+def get_default_backend() -> Any:
+    """What :func:`set_default_backend` was given last.
+
+    >>> get_default_backend()
+    'inductor'
+    """
+    return _chosen[0]
+
+
+def set_default_backend(backend: Any) -> None:
+    """Kept and given back; code is made by this package whatever it is. None is the first one again.
+
+    >>> set_default_backend("eager")
+    >>> get_default_backend()
+    'eager'
+    >>> set_default_backend(None)
+    """
+    _chosen[0] = "inductor" if backend is None else backend
+
+
+#: The backends by name.
+_backends: dict[str, Any] = {"inductor": compile}
+_chosen: list[Any] = ["inductor"]
+
+
+def register_backend(compiler_fn: Any = None, name: str | None = None, tags: Any = ()) -> Any:
+    """Keep a backend's name for :func:`list_backends`; it is never called. Returns ``compiler_fn``.
+
+    >>> def plain(graph, inputs):
+    ...     return graph
+    >>> register_backend(plain) is plain, lookup_backend("plain") is plain
+    (True, True)
+    """
+    if compiler_fn is None:
+        return functools.partial(register_backend, name=name, tags=tags)
+    _backends[name or compiler_fn.__name__] = compiler_fn
+    return compiler_fn
+
+
+def lookup_backend(compiler_fn: Any) -> Any:
+    """The backend of a name, or the function itself. Raises ``RuntimeError`` where there is none.
+
+    >>> lookup_backend(len) is len
+    True
+    """
+    if not isinstance(compiler_fn, str):
+        return compiler_fn
+    if compiler_fn not in _backends:
+        raise RuntimeError(f"Invalid backend: {compiler_fn!r}. There are {list_backends()}.")
+    return _backends[compiler_fn]
 
 
 def nested_compile_region(fn: Any = None, **_: Any) -> Any:

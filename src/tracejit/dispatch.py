@@ -286,7 +286,7 @@ def with_numbers(op: Op, operands: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _complex(value: Any, operands: tuple[Any, ...]) -> Tensor:
     """A complex number as a 0-d tensor, as precise as the tensors it meets."""
-    kinds = [x.dtype.to_real for x in operands if isinstance(x, Tensor)]
+    kinds = [x.dtype.to_real() for x in operands if isinstance(x, Tensor)]
     wide = float64 in kinds or get_default_dtype() is float64
     parts = literal(values=(value.real, value.imag), shape=(2,), dtype=float64 if wide else float32)
     made: Tensor = complex_of_parts(parts)

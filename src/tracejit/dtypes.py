@@ -62,15 +62,13 @@ class DType:
         """True for floating point and complex: what gradients exist for."""
         return self.category in ("float", "complex")
 
-    @property
     def to_real(self) -> DType:
         """The dtype of the parts of a complex number; any other dtype itself."""
         return {"c64": float32, "c128": float64}.get(self.short, self)
 
-    @property
     def to_complex(self) -> DType:
         """The complex dtype with parts of this one; complex64 for what has none of its own."""
-        return complex128 if self.to_real is float64 else complex64
+        return complex128 if self.to_real() is float64 else complex64
 
     @property
     def is_signed(self) -> bool:
@@ -248,17 +246,18 @@ def of_scalar(value: Any) -> DType:
     if isinstance(value, (bool, np.bool_)):
         return bool_
     if isinstance(value, (complex, np.complexfloating)):
-        return get_default_dtype().to_complex
+        return get_default_dtype().to_complex()
     return int64 if isinstance(value, (int, np.integer)) else get_default_dtype()
 
 
-def promote_types(a: DType, b: DType) -> DType:
+def promote_types(type1: DType, type2: DType) -> DType:
     """The smallest dtype that holds both, as PyTorch defines it.
 
     >>> import tracejit as tj
     >>> tj.promote_types(tj.uint8, tj.int8), tj.promote_types(tj.float16, tj.bfloat16)
     (tracejit.int16, tracejit.float32)
     """
+    a, b = type1, type2
     if a is b:
         return a
     if a.is_eight_bit_float or b.is_eight_bit_float:
@@ -286,7 +285,7 @@ def _combine(higher: DType | None, lower: DType | None) -> DType | None:
     if higher.is_complex:
         return higher
     if higher.is_floating_point:
-        return higher.to_complex if lower.is_complex else higher
+        return higher.to_complex() if lower.is_complex else higher
     if higher is bool_ or lower.is_differentiable:
         return promote_types(higher, lower)
     return higher

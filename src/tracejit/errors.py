@@ -125,6 +125,10 @@ class DeviceError(TracejitError, RuntimeError):
     """A device that is unknown or not present."""
 
 
+class NoDeviceError(DeviceError, AssertionError):
+    """No GPU can be used at all: what PyTorch says with an ``AssertionError`` where it was built without CUDA."""
+
+
 class OutOfMemoryError(DeviceError):
     """A device has not enough memory left."""
 
@@ -139,6 +143,10 @@ class AutogradError(TracejitError, RuntimeError):
 
 class ConversionError(TracejitError, RuntimeError):
     """A value that cannot become what it was asked for: the number of a tensor of several, a tensor of an object."""
+
+
+class NumberError(ConversionError, ValueError):
+    """A whole number of more than 64 bits, where one of a tensor is wanted."""
 
 
 class CaptureError(TracejitError, RuntimeError):

@@ -52,6 +52,21 @@ class Explanation:
         constants = [*function.uses.constants(), *function.shapes.constants]
         return cls(function.name, function.stats, signatures, reasons, constants)
 
+    @property
+    def graph_count(self) -> int:
+        """How many signatures were recorded."""
+        return len(self.signatures)
+
+    @property
+    def break_reasons(self) -> list[str]:
+        """Why calls or parts of them run eagerly."""
+        return self.reasons
+
+    @property
+    def graph_break_count(self) -> int:
+        """How many reasons there are for that."""
+        return len(self.reasons)
+
     def __str__(self) -> str:
         stats = self.stats
         lines = [

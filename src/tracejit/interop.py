@@ -40,6 +40,12 @@ def from_numpy(array: Any) -> Tensor:
             "byte orders is currently not supported."
         )
     dtypes.from_numpy(array.dtype)  # refuses what tensors cannot hold
+    if type(array) is np.ndarray and min(array.strides, default=0) < 0:
+        raise ArgumentValueError(
+            "At least one stride in the given numpy array is negative, and tensors with negative "
+            "strides are not currently supported.",
+            "Give a copy: array.copy().",
+        )
     if not array.flags.writeable:
         warnings.warn(
             "The given NumPy array is not writable: the tensor shares its memory and refuses in-place "
@@ -85,25 +91,34 @@ def frombuffer(
     return made.requires_grad_(requires_grad)
 
 
-def from_dlpack(source: Any) -> Tensor:
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """A tensor on the memory of an object that speaks DLPack (``__dlpack__``), without copying.
+
+    It is a copy with ``copy``, and where ``device`` is another one. Raises ``ValueError`` where ``copy=False`` forbids
+    that.
 
     >>> import numpy as np
     >>> import tracejit as tj
     >>> tj.from_dlpack(np.arange(3.0))
     tensor([0., 1., 2.], dtype=tracejit.float64)
     """
-    if not hasattr(source, "__dlpack__"):
+    if not hasattr(ext_tensor, "__dlpack__"):
         raise ArgumentError(
-            f"from_dlpack(): expected an object with __dlpack__, not {type(source).__name__}",
+            f"from_dlpack(): expected an object with __dlpack__, not {type(ext_tensor).__name__}",
             "Capsules carry no device; pass the tensor or array itself.",
         )
-    kind, _ = source.__dlpack_device__() if hasattr(source, "__dlpack_device__") else (1, 0)
-    array = (namespace() if kind in _CUDA else np).from_dlpack(source)
+    asks = getattr(ext_tensor, "__dlpack_device__", None)
+    kind, _ = (1, 0) if asks is None else asks()
+    array = (namespace() if kind in _CUDA else np).from_dlpack(ext_tensor)
     dtypes.from_numpy(array.dtype)
     if MODES.recorder is not None:
         MODES.recorder.unsupported("from_dlpack() inside a compiled function")
-    return Tensor._wrap(array)
+    made = Tensor._wrap(array)
+    if device is not None and made.to(device) is not made:
+        if copy is False:
+            raise ArgumentValueError(f"cannot move to {device} from {made.device} without copying")
+        return made.to(device)
+    return made.clone() if copy else made
 
 
 def from_cuda_array(source: Any) -> Tensor:
@@ -135,14 +150,26 @@ def operands_of(name: str, inputs: Sequence[Any]) -> list[Any]:
     >>> [x.dtype for x in operands_of("matmul", [tj.ones(2, 2), np.ones((2, 2))])]
     [tracejit.float64, tracejit.float64]
     """
-    found = [_operand(x) for x in inputs]
-    if name == "matmul" and all(isinstance(x, Tensor) for x in found):  # in NumPy's dtype
-        kind = dtypes.promote_types(*(x.dtype for x in found))
-        return [x.to(kind) for x in found]
+    found = [_operand(name, x) for x in inputs]
+    if all(isinstance(x, Tensor) for x in found):
+        kind = _numpy_kind(name, [x.dtype for x in found])
+        return found if kind is None else [x.to(kind) for x in found]
     return found
 
 
-def _operand(value: Any) -> Any:
-    if isinstance(value, np.ndarray) and value.ndim:
+def _operand(name: str, value: Any) -> Any:
+    if isinstance(value, np.ndarray):
         return from_numpy(np.array(value) if not value.flags.writeable else value)
-    return value.item() if isinstance(value, (np.ndarray, np.generic)) else value
+    if name == "sub" and isinstance(value, np.bool_):
+        return float(value)  # a number of NumPy may be subtracted from, unlike a bool
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _numpy_kind(name: str, kinds: Sequence[dtypes.DType]) -> dtypes.DType | None:
+    """The dtype that NumPy computes in, to which single numbers in arrays count like others; None to leave it to us."""
+    if any(kind.is_extension for kind in kinds):
+        return None
+    found = np.result_type(*(kind.np for kind in kinds))
+    return dtypes.from_numpy(
+        np.dtype(np.float64) if name == "div" and found.kind in "biu" else found
+    )

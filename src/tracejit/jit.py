@@ -337,6 +337,10 @@ def compile(
     mode: str | None = None,
     options: Any = None,
     disable: bool = False,
+    name: str | None = None,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
+    shapes_spec: Any = None,
 ) -> Any:
     """Make a function, method or module record itself and replay as fused kernels.
 
@@ -351,16 +355,13 @@ def compile(
             :class:`~tracejit.errors.VerificationError` on the first difference.
         mode: with "background" the first call of a signature is an eager call and nothing else, the second one is
             recorded, kernels are compiled by a thread behind the program, and calls run eagerly until they are there;
-            ``f.wait()`` waits for them. "reduce-overhead" makes every program on a GPU that
-            can be one a CUDA graph; by default those become one for which it pays.
+            ``f.wait()`` waits for them. "reduce-overhead" makes CUDA graphs wherever it can, not only where it pays.
         dynamic: whether one recording may serve other extents of the arguments: True from the second signature on
             that differs in nothing else, None from the third one on, False never.
         disable: return ``model`` as it is.
 
-    ``backend``, ``options`` and the other modes are PyTorch's; they are accepted and change nothing.
-
-    Raises:
-        TypeError: ``model`` is not callable.
+    The other arguments and modes are PyTorch's; they are accepted and change nothing. Raises ``TypeError`` where
+    ``model`` is not callable.
 
     >>> import tracejit as tj
     >>> @tj.compile
@@ -369,7 +370,6 @@ def compile(
     >>> f(tj.ones(3)), f(tj.ones(3))
     (tensor(6.), tensor(6.))
     """
-    del backend, options
     strict = strict or fullgraph
     given: dict[str, Any] = {"strict": strict, "verify": verify, "mode": mode, "dynamic": dynamic}
     if model is None:

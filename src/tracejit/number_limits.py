@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from .dtypes import DType, as_dtype, get_default_dtype
-from .errors import ConversionError
+from .errors import ConversionError, NumberError
 
 __all__ = ["finfo", "iinfo"]
 
@@ -52,7 +52,7 @@ class finfo(_Limits):  # noqa: N801  (PyTorch's spelling)
 
     def __init__(self, type: DType | None = None) -> None:
         dtype = get_default_dtype() if type is None else as_dtype(type)
-        dtype = dtype.to_real if dtype.is_complex else dtype
+        dtype = dtype.to_real() if dtype.is_complex else dtype
         if not dtype.is_floating_point:
             raise TypeError(
                 f"finfo() requires a floating point input type. Use iinfo to handle '{dtype!r}'"
@@ -91,6 +91,19 @@ class iinfo(_Limits):  # noqa: N801  (PyTorch's spelling)
         super().__init__(dtype, {"min": int(found.min), "max": int(found.max)})
 
 
+def refuse_vast(value: int, most: int = (1 << 64) - 1) -> None:
+    """Raise ``OverflowError`` for a whole number that 64 bits do not hold, ``RuntimeError`` for another over ``most``.
+
+    >>> refuse_vast(2**64)
+    Traceback (most recent call last):
+    OverflowError: int too big to convert: 18446744073709551616 needs more than 64 bits
+    """
+    if not -(1 << 63) <= value < 1 << 64:
+        raise OverflowError(f"int too big to convert: {value} needs more than 64 bits")
+    if value > most:
+        raise RuntimeError("value cannot be converted to type int64 without overflow")
+
+
 def holds(dtype: DType, value: bool | int | float) -> bool:
     """Can ``dtype`` hold a number, rounded towards what it holds? Negative integers wrap in types without a sign.
 
@@ -123,4 +136,4 @@ def check_held(values: Iterable[Any], dtype: DType) -> None:
                 raise ConversionError(
                     f"value cannot be converted to type {dtype.name} without overflow: {value}"
                 )
-            raise ConversionError(f"Overflow when unpacking long long: {value}")
+            raise NumberError(f"Overflow when unpacking long long: {value}")

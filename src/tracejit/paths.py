@@ -33,7 +33,17 @@ from .cuda import seeds
 from .func import functional_call
 from .made_modules import make_module
 from .nn import lazy, parallel, recurrent_functions, reductions, scattering, uninitialized
-from .ops.functions import return_types
+from .ops.functions import (
+    checked_systems,
+    exponents,
+    factorizations,
+    histograms,
+    linear_algebra,
+    older,
+    reflections,
+    return_types,
+    systems,
+)
 from .ops.table import FUNCTIONS
 from .scripting import unchanged
 from .tensor import Tensor
@@ -104,6 +114,36 @@ def _is_fake(x: object) -> bool:
     return False
 
 
+def _results() -> dict[str, Any]:
+    """Classes of results by the names of the functions that give them."""
+    f = factorizations
+    found = {
+        "linalg_cholesky_ex": checked_systems.Factor,
+        "linalg_eig": f.GeneralEigen,
+        "linalg_inv_ex": f.Inverse,
+        "linalg_ldl_factor": f.PackedLDL,
+        "linalg_ldl_factor_ex": f.PackedLDLInfo,
+        "linalg_lu": f.LUFactors,
+        "linalg_lu_factor": f.PackedLU,
+        "linalg_lu_factor_ex": f.PackedLUInfo,
+        "linalg_solve_ex": f.Solution,
+        "frexp": exponents.MantissaAndExponent,
+        "geqrf": reflections.Reflections,
+        "histogram": histograms.Histogram,
+        "linalg_eigh": linear_algebra.Eigen,
+        "linalg_lstsq": systems.LeastSquares,
+        "linalg_svd": linear_algebra.SingularValues,
+        "lu_unpack": f.LUFactors,
+        "svd": older.Decomposition,
+        "triangular_solve": systems.TriangularSolution,
+    }
+    for name in ("linalg_qr", "qr"):
+        found[name] = linear_algebra.Factors
+    for name in ("linalg_slogdet", "slogdet"):
+        found[name] = linear_algebra.SignAndLogarithm
+    return found
+
+
 def _make_all() -> None:
     for name in ("autocast_mode", "grad_scaler"):
         make_module(f"amp.{name}", amp)
@@ -113,7 +153,7 @@ def _make_all() -> None:
     sys.modules["tracejit.ops"].aten = ATEN  # type: ignore[attr-defined]
     make_module("nn.utils.stateless", functional_call=functional_call)
     make_module("_utils", flat_buffers)
-    make_module("return_types", return_types)
+    make_module("return_types", return_types, **_results())
     make_module("_higher_order_ops", control_flow, scans)
     make_module("_higher_order_ops.associative_scan", scans)
     make_module("nn._reduction", reductions)

@@ -87,7 +87,7 @@ def tensor_text(tensor: Tensor) -> str:
     if tensor.is_meta:
         values = "..."
         suffixes += ["device='meta'", f"size={shape}"]
-        if dtype not in (default, default.to_complex, dtypes.int64, dtypes.bool_):
+        if dtype not in (default, default.to_complex(), dtypes.int64, dtypes.bool_):
             suffixes.append(f"dtype={dtype!r}")
     elif math.prod(shape) == 0:
         values = "[]"
@@ -97,7 +97,7 @@ def tensor_text(tensor: Tensor) -> str:
             suffixes.append(f"dtype={dtype!r}")
     else:
         values = array_text(fetched(tensor.array), len(prefix))
-        if dtype not in (default, default.to_complex, dtypes.int64, dtypes.bool_):
+        if dtype not in (default, default.to_complex(), dtypes.int64, dtypes.bool_):
             suffixes.append(f"dtype={dtype!r}")
     if tensor.is_cuda:
         suffixes.insert(0, f"device='{tensor.device}'")

@@ -32,6 +32,7 @@ __all__ = [
 ]
 
 _BITS = (1 << 64) - 1
+_STATE_BYTES = 16
 _DEFAULT_SEED = 67280421310721
 
 
@@ -97,17 +98,26 @@ class Generator:
         return self._seed
 
     def get_state(self) -> Tensor:
-        """The state as an int64 tensor (seed, draws)."""
-        found = None if MODES.recorder is None else MODES.recorder.state_read(self)
-        return self.rebase() if found is None else found
+        """The state as 16 bytes (uint8): the seed and the number of draws, 64 bits each."""
+        found: Tensor | None = None
+        if MODES.recorder is not None:
+            found = MODES.recorder.state_read(self)
+        if found is not None:
+            return found
+        return Tensor._wrap(_as_int64(self._seed, self.count).view(np.uint8))
 
     def set_state(self, state: Tensor) -> Generator:
-        """Continue from a state of :meth:`get_state`."""
+        """Continue from a state of :meth:`get_state`, or from the two numbers of it. ``RuntimeError`` for others."""
         if MODES.recorder is not None and MODES.recorder.state_given(self, state):
             return self
-        values = [int(v) for v in state.tolist()]
+        numbers = state.cpu().numpy().ravel()
+        if numbers.dtype == np.uint8 and numbers.size == _STATE_BYTES:
+            numbers = np.ascontiguousarray(numbers).view(np.int64)
+        values = [int(v) for v in numbers]
         if len(values) != 2:
-            raise RuntimeError(f"RNG state is wrong size: expected 2 numbers, got {len(values)}")
+            raise RuntimeError(
+                f"RNG state is wrong size: expected {_STATE_BYTES} bytes, got {len(values)}"
+            )
         self._seed, self.count, self._key = values[0] & _BITS, values[1], None
         return self
 
@@ -253,13 +263,14 @@ def get_rng_state() -> Tensor:
 
     >>> import tracejit as tj
     >>> _ = tj.manual_seed(5)
-    >>> tj.get_rng_state()
-    tensor([5, 0])
+    >>> state = tj.get_rng_state()
+    >>> state.dtype, state.view(tj.int64)
+    (tracejit.uint8, tensor([5, 0]))
     """
     return default_generator.get_state()
 
 
-def set_rng_state(state: Tensor) -> None:
+def set_rng_state(new_state: Tensor) -> None:
     """Continue the default generator from a state of :func:`get_rng_state`.
 
     >>> import tracejit as tj
@@ -269,7 +280,7 @@ def set_rng_state(state: Tensor) -> None:
     >>> tj.equal(a, tj.rand(2))
     True
     """
-    default_generator.set_state(state)
+    default_generator.set_state(new_state)
 
 
 @contextmanager

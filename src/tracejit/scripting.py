@@ -23,11 +23,14 @@ __all__ = [
     "interface",
     "is_scripting",
     "is_tracing",
+    "load",
     "optimize_for_inference",
+    "save",
     "script",
     "script_if_tracing",
     "script_method",
     "trace",
+    "trace_module",
     "unused",
     "wait",
 ]
@@ -105,6 +108,41 @@ def trace(func: T, example_inputs: Any = None, *_: Any, **__: Any) -> T:
     True
     """
     return func
+
+
+def trace_module(mod: T, inputs: Any = None, *_: Any, **__: Any) -> T:
+    """The module itself, as :func:`trace` has it.
+
+    >>> trace_module(len, {"forward": [1]}) is len
+    True
+    """
+    return mod
+
+
+def save(m: Any, f: Any, _extra_files: Any = None) -> None:
+    """Raises ``NotImplementedError``: a program is not written to files, only the numbers of a model are.
+
+    >>> save(None, "model.pt")  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    NotImplementedError: a model cannot be saved with its program
+    """
+    raise NotImplementedError(
+        "a model cannot be saved with its program: write tracejit.save(model.state_dict(), f), and "
+        "load_state_dict(tracejit.load(f)) into a model made by the same code"
+    )
+
+
+def load(f: Any, map_location: Any = None, _extra_files: Any = None, **_: Any) -> Any:
+    """Raises ``NotImplementedError``: see :func:`save`.
+
+    >>> load("model.pt")  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    NotImplementedError: files with programs in them cannot be loaded
+    """
+    raise NotImplementedError(
+        "files with programs in them cannot be loaded: make the model by its code, and give its "
+        "load_state_dict() what tracejit.load finds in a file of tracejit.save"
+    )
 
 
 def freeze(mod: T, *_: Any, **__: Any) -> T:

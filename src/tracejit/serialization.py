@@ -28,6 +28,7 @@ __all__ = [
     "DEFAULT_PROTOCOL",
     "MAP_LOCATION",
     "add_safe_globals",
+    "clear_safe_globals",
     "default_restore_location",
     "get_safe_globals",
     "load",
@@ -61,7 +62,14 @@ _CODES = {
 }
 
 
-def save(obj: Any, path: Any, **_: Any) -> None:
+def save(
+    obj: Any,
+    f: Any,
+    pickle_module: Any = None,
+    pickle_protocol: int = DEFAULT_PROTOCOL,
+    _use_new_zipfile_serialization: bool = True,
+    **_: Any,
+) -> None:
     """Write ``obj`` to a safetensors file (or open binary file), atomically: a reader sees the old file or the new one.
 
     ``obj`` is a tensor, or containers of tensors, arrays, numbers, strings, None, dtypes and the like, such as a
@@ -79,10 +87,10 @@ def save(obj: Any, path: Any, **_: Any) -> None:
 
     packer = Packer()
     tree = packer.pack(obj, "")
-    if hasattr(path, "write"):
-        path.write(_bytes(packer.tensors, tree))
+    if hasattr(f, "write"):
+        f.write(_bytes(packer.tensors, tree))
         return
-    target = Path(path)
+    target = Path(f)
     import tempfile
 
     handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
@@ -112,10 +120,18 @@ def _permissions(target: Path) -> int:
     return 0o666 & ~mask
 
 
-def load(path: Any, map_location: Any = None, *, weights_only: bool = True, **_: Any) -> Any:
+def load(
+    f: Any,
+    map_location: Any = None,
+    pickle_module: Any = None,
+    *,
+    weights_only: bool | None = True,
+    mmap: bool | None = None,
+    **_: Any,
+) -> Any:
     """Read what :func:`save` wrote; any other safetensors file gives a dict of tensors.
 
-    ``path`` may be an open binary file. Tensors arrive on the device that ``map_location`` names, on the host without
+    ``f`` may be an open binary file. Tensors arrive on the device that ``map_location`` names, on the host without
     one, or with a dict or function of places: files name none. There is never code in a file, whatever
     ``weights_only`` says. Raises ``FileNotFoundError``, and ``ValueError`` for a file that is damaged, is no
     safetensors file, or holds element types tensors cannot have.
@@ -126,11 +142,11 @@ def load(path: Any, map_location: Any = None, *, weights_only: bool = True, **_:
     >>> tj.load(file)
     [tensor([], size=(0, 3)), tensor(2)]
     """
-    if hasattr(path, "read"):
+    if hasattr(f, "read"):
         import tempfile
 
         with tempfile.NamedTemporaryFile(suffix=".safetensors") as copy:
-            copy.write(path.read())
+            copy.write(f.read())
             copy.flush()
             return load(copy.name, map_location)
     index = (
@@ -138,15 +154,15 @@ def load(path: Any, map_location: Any = None, *, weights_only: bool = True, **_:
         if map_location is None or callable(map_location) or isinstance(map_location, Mapping)
         else index_of(map_location)
     )
-    header, metadata = _verified_header(Path(path))
-    tensors = _read_tensors(Path(path), header, index)
+    header, metadata = _verified_header(Path(f))
+    tensors = _read_tensors(Path(f), header, index)
     text = metadata.get(_TREE)
     if text is None:
         return tensors
     try:
         return unpack(json.loads(text), tensors)
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise _damaged(path, f"its object tree cannot be read ({error})") from error
+        raise _damaged(f, f"its object tree cannot be read ({error})") from error
 
 
 def location_tag(storage: Any) -> str:
@@ -188,6 +204,13 @@ def get_safe_globals() -> list[Any]:
     []
     """
     return []
+
+
+def clear_safe_globals() -> None:
+    """Without effect, as :func:`add_safe_globals`.
+
+    >>> clear_safe_globals()
+    """
 
 
 @contextmanager

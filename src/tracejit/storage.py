@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from .tensor_info import Storage as UntypedStorage
+from .typed_storage import TypedStorage
 
-__all__ = ["UntypedStorage"]
+__all__ = ["TypedStorage", "UntypedStorage"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -122,6 +122,30 @@ class InfoMethods(TensorCore):
     """Sizes, strides and storage."""
 
     __slots__ = ()
+
+    def dim_order(self, *, ambiguity_check: bool | Sequence[Any] = False) -> tuple[int, ...]:
+        """The dimensions from the one with the largest steps in memory to that with the smallest.
+
+        >>> import tracejit as tj
+        >>> tj.ones(2, 3).t().dim_order()
+        (1, 0)
+        """
+        steps = self.stride()
+        return tuple(sorted(range(len(steps)), key=lambda d: -steps[d]))
+
+    def const_data_ptr(self) -> int:
+        """The address of the first element, as `data_ptr` gives it."""
+        return int(self.data_ptr())
+
+    def __nonzero__(self) -> bool:
+        return bool(self)
+
+    def __long__(self) -> int:
+        return int(self)
+
+    def module_load(self, other: Any, assign: bool = False) -> Any:
+        """What takes the place of this parameter or buffer when ``other`` is loaded into a module."""
+        return other if assign else self.copy_(other).detach()
 
     def dim(self) -> int:
         """Number of dimensions."""
@@ -269,7 +293,7 @@ class InfoMethods(TensorCore):
             return -1
         return device_index(memory_of_tensor(self))
 
-    def cpu(self) -> Any:
+    def cpu(self, memory_format: Any = None) -> Any:
         """A copy on the host; itself when it is there already."""
         return self.to("cpu")
 

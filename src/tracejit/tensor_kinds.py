@@ -46,6 +46,8 @@ def constructed(dtype: DType, data: tuple[Any, ...]) -> Tensor:
             raise ArgumentError(f"expected {dtype.tensor_name} (got {given.dtype.tensor_name})")
         alias: Tensor = given._alias()
         return alias
+    if len(data) == 1 and isinstance(data[0], (float, complex)):
+        raise ArgumentError(f"new(): data must be a sequence (got {type(data[0]).__name__})")
     if len(data) == 1 and not _is_number(data[0]) and not _is_size(data[0]):
         made: Tensor = tensor(data[0], dtype=dtype)
         return made

@@ -310,7 +310,7 @@ def _infer(data: Any) -> DType | None:
     if isinstance(data, (Tensor, np.ndarray, np.generic)):
         return _dtype_of(data)
     if isinstance(data, complex):
-        return dtypes.get_default_dtype().to_complex
+        return dtypes.get_default_dtype().to_complex()
     if isinstance(data, (str, bytes)):
         raise ArgumentError(f"new(): invalid data type '{type(data).__name__}'")
     if _is_sequence(data):

@@ -16,6 +16,7 @@ from .modes import MODES
 from .ops import movement
 from .tensor_core import TensorCore, ViewStep
 from .tensor_info import Storage
+from .typed_storage import TypedStorage
 from .types import TensorType
 
 if TYPE_CHECKING:
@@ -59,9 +60,9 @@ class OlderMethods(TensorCore):
 
     # --- shapes changed in place ------------------------------------------------------------------
 
-    def squeeze_(self, *dim: Any) -> Any:
+    def squeeze_(self, dim: Any = None, *more: Any) -> Any:
         """Take dimensions of one element away from this tensor."""
-        return self._reshaped("squeeze", dim)
+        return self._reshaped("squeeze", () if dim is None else (dim, *more))
 
     def unsqueeze_(self, dim: int) -> Any:
         """Give this tensor one more dimension."""
@@ -137,9 +138,9 @@ class OlderMethods(TensorCore):
         self._writes.value += 1
         return self
 
-    def resize_as_(self, other: Tensor) -> Any:
-        """``resize_`` to the shape of ``other``."""
-        return self.resize_(tuple(other.shape))
+    def resize_as_(self, the_template: Tensor) -> Any:
+        """``resize_`` to the shape of ``the_template``."""
+        return self.resize_(tuple(the_template.shape))
 
     def set_(
         self,
@@ -216,8 +217,8 @@ class OlderMethods(TensorCore):
     output_nr = 0
 
     def storage(self) -> Any:
-        """The memory this tensor shares with its views."""
-        return self.untyped_storage()
+        """The memory this tensor shares with its views, as elements of its dtype."""
+        return TypedStorage(self.untyped_storage(), self.dtype)
 
     @property
     def layout(self) -> Any:

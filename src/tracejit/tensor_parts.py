@@ -22,8 +22,10 @@ _BASIC = frozenset({int, slice, EllipsisType})  # not None, where NumPy has stri
 #: Where slices may begin and end.
 _PLACES = frozenset({int, type(None)})
 #: Numbers that are written as they are, by the code of the dtype: others may be errors, or become infinite.
-_FLOATS = {"f": 1e30, "d": 1e300}
-_BOUNDS = {float: _FLOATS, int: {**_FLOATS, "i": 1 << 31, "l": 1 << 63}}
+_BOUNDS: dict[type, dict[str, float]] = {
+    float: {"f": 1e30, "d": 1e300},
+    int: {**dict.fromkeys("fdl", 1 << 63), "i": 1 << 31},
+}
 
 
 #: Tensors of the package's own classes: their operations are nobody else's business.

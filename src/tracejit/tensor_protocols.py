@@ -147,7 +147,7 @@ class ProtocolMethods(TensorCore):
         return FUNCTIONS["flip"](self, 0)
 
     def __contains__(self, element: Any) -> bool:
-        if not isinstance(element, (TensorCore, bool, int, float, np.number, np.bool_)):
+        if not isinstance(element, (TensorCore, bool, int, float, complex, np.number, np.bool_)):
             raise ConversionError(
                 f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
             )

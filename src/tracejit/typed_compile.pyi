@@ -44,6 +44,10 @@ def compile(
     mode: str | None = ...,
     options: Any = ...,
     disable: bool = ...,
+    name: str | None = ...,
+    recompile_limit: int | None = ...,
+    isolate_recompiles: bool = ...,
+    shapes_spec: Any = ...,
 ) -> _Decorator: ...
 @overload
 def compile(  # type: ignore[overload-overlap]
@@ -57,6 +61,10 @@ def compile(  # type: ignore[overload-overlap]
     mode: str | None = ...,
     options: Any = ...,
     disable: bool = ...,
+    name: str | None = ...,
+    recompile_limit: int | None = ...,
+    isolate_recompiles: bool = ...,
+    shapes_spec: Any = ...,
 ) -> _Module: ...
 @overload
 def compile(
@@ -70,4 +78,8 @@ def compile(
     mode: str | None = ...,
     options: Any = ...,
     disable: bool = ...,
+    name: str | None = ...,
+    recompile_limit: int | None = ...,
+    isolate_recompiles: bool = ...,
+    shapes_spec: Any = ...,
 ) -> Compiled[_P, _R]: ...

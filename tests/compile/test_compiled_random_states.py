@@ -154,9 +154,33 @@ def test_states_are_those_of_the_call() -> None:
     compiled = tj.compile(lambda x: (tj.get_rng_state(), x * tj.rand(3)))
     tj.manual_seed(1)
     given = [compiled(tj.ones(3)) for _ in range(4)]
-    assert [state.tolist() for state, _ in given] == [[1, i] for i in range(4)]
+    assert [state.view(tj.int64).tolist() for state, _ in given] == [[1, i] for i in range(4)]
     for state, drawn in reversed(given):
         tj.set_rng_state(state)
         assert tj.rand(3).tolist() == drawn.tolist()
         tj.set_rng_state(state)
         assert compiled(tj.ones(3))[1].tolist() == drawn.tolist()
+
+
+@pytest.mark.parametrize("seed", [0, 5, 2**40 + 3, -7, 2**64 - 1])
+def test_states_are_bytes(seed: int) -> None:
+    def f(x: tj.Tensor) -> tuple[tj.Tensor, ...]:
+        drawn = tj.rand(3)
+        return tj.get_rng_state(), x * drawn, tj.get_rng_state()
+
+    compiled, x = tj.compile(f), tj.ones(3)
+    for _ in range(3):
+        tj.manual_seed(seed)
+        expected = f(x)
+        tj.manual_seed(seed)
+        found = compiled(x)
+        assert [t.tolist() for t in found] == [t.tolist() for t in expected]
+        assert found[0].dtype is expected[0].dtype is tj.uint8
+    before = tj.rand(2, generator=tj.Generator().manual_seed(seed))
+    generator = tj.Generator().manual_seed(seed)
+    state = generator.get_state()
+    for kept in (state, state.cpu().byte(), state.view(tj.int64), tj.tensor(state.tolist()).byte()):
+        tj.set_rng_state(kept)
+        assert tj.equal(tj.rand(2), before)
+    with pytest.raises(RuntimeError, match="wrong size: expected 16 bytes"):
+        tj.set_rng_state(state[:7])

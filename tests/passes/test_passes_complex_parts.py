@@ -100,7 +100,7 @@ def test_what_is_needed_whole_stays_whole(outputs: str, rng: np.random.Generator
     found = complex_parts(graph)
     verify(found)
     numbers = [
-        rng.standard_normal((*v.spec.shape, 2)).astype(v.spec.dtype.to_real.np)
+        rng.standard_normal((*v.spec.shape, 2)).astype(v.spec.dtype.to_real().np)
         for v in graph.inputs
     ]
     x, y, z = (n.view(v.spec.dtype.np)[..., 0] for n, v in zip(numbers, graph.inputs, strict=True))

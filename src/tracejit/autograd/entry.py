@@ -9,7 +9,7 @@ import numpy as np
 
 from ..answering import ANSWERS
 from ..cuda.arrays import MODULES, placed
-from ..errors import ArgumentError, ArgumentValueError, AutogradError
+from ..errors import ArgumentError, ArgumentValueError, AutogradError, warn
 from ..layout import layout_of
 from ..modes import MODES
 from ..ops.elementwise import clone
@@ -31,10 +31,12 @@ def backward(
     grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    grad_variables: Tensor | Sequence[Tensor | None] | None = None,
     inputs: Inputs | None = None,
 ) -> None:
     """Accumulate gradients of ``tensors`` into the ``.grad`` of the leaves, weighted with ``grad_tensors``.
 
+    ``grad_variables`` is what those were called before. Raises ``RuntimeError`` when both are given.
     See :meth:`tracejit.Tensor.backward` for the arguments and errors.
 
     >>> import tracejit as tj
@@ -44,6 +46,8 @@ def backward(
     tensor([5., 2.])
     """
     keep = create_graph if retain_graph is None else retain_graph
+    if grad_variables is not None:
+        grad_tensors = _renamed(grad_tensors, grad_variables)
     if inputs is None:
         root = None if create_graph or grad_tensors is not None else _plain_root(tensors)
         roots = (
@@ -60,6 +64,16 @@ def backward(
             tensor.retain_grad()
     edges = _edges_of(wanted)
     engine.run(roots, retain_graph=keep, create_graph=create_graph, capture=edges, accumulate=True)
+
+
+def _renamed(grad_tensors: Any, grad_variables: Any) -> Any:
+    warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning)
+    if grad_tensors is not None:
+        raise RuntimeError(
+            "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. "
+            "Please only use `grad_tensors`."
+        )
+    return grad_variables
 
 
 def grad(

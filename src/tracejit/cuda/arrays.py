@@ -28,7 +28,7 @@ def namespace() -> Any:
     >>> from tracejit.cuda.driver import is_available
     >>> is_available() or namespace()  # doctest: +IGNORE_EXCEPTION_DETAIL
     Traceback (most recent call last):
-    tracejit.errors.DeviceError: ...
+    tracejit.errors.NoDeviceError: ...
     """
     for module in MODULES.values():
         return module

@@ -18,7 +18,7 @@ def number_of(where: Where) -> int:
     >>> from tracejit.cuda.driver import is_available
     >>> is_available() or number_of(None)  # doctest: +IGNORE_EXCEPTION_DETAIL
     Traceback (most recent call last):
-    tracejit.errors.DeviceError: ...
+    tracejit.errors.NoDeviceError: ...
     """
     if where is None:
         return current_index()

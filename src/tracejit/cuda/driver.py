@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from ..errors import DeviceError
+from ..errors import DeviceError, NoDeviceError
 
 __all__ = [
     "Driver",
@@ -252,11 +252,11 @@ def require(index: int = 0) -> None:
 
     >>> is_available() or require()  # doctest: +IGNORE_EXCEPTION_DETAIL
     Traceback (most recent call last):
-    tracejit.errors.DeviceError: ...
+    tracejit.errors.NoDeviceError: ...
     """
     reason = why_unavailable()
     if reason:
-        raise DeviceError(
+        raise NoDeviceError(
             f"no GPU can be used: {reason}",
             'Use device="cpu", or ask the command nvidia-smi what the driver sees.',
         )
@@ -277,7 +277,7 @@ def driver(index: int = 0) -> Driver:
 
     >>> is_available() or driver()  # doctest: +IGNORE_EXCEPTION_DETAIL
     Traceback (most recent call last):
-    tracejit.errors.DeviceError: ...
+    tracejit.errors.NoDeviceError: ...
     """
     require(index)
     with _lock:

@@ -105,7 +105,7 @@ def get_rng_state(device: Where = "cuda") -> Any:
 
     >>> import tracejit as tj
     >>> if tj.cuda.is_available():
-    ...     assert tj.cuda.get_rng_state().shape == (2,)
+    ...     assert tj.cuda.get_rng_state().shape == (16,)
     """
     return _generator(number_of(device)).get_state()
 

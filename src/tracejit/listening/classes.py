@@ -51,11 +51,24 @@ def disabled(func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any =
     2
     """
     before = LISTENERS.excluded
+    if before and _of_pytorch(func):  # it ran already, and asks again
+        name = getattr(func, "__name__", func)
+        raise TypeError(
+            f"PyTorch's {name}() was given a tensor of tracejit, which it cannot work on: give it "
+            "torch.from_dlpack(x), or call the function of that name in tracejit"
+        )
     LISTENERS.excluded = before + 1
     try:
         return func(*args, **(kwargs or {}))
     finally:
         LISTENERS.excluded = before
+
+
+def _of_pytorch(func: Any) -> bool:
+    origin = getattr(func, "__module__", None)
+    if origin is None:  # a method of a built-in class
+        origin = getattr(getattr(func, "__objclass__", None), "__module__", None)
+    return isinstance(origin, str) and origin.partition(".")[0] == "torch"
 
 
 def any_about() -> bool:

@@ -33,9 +33,9 @@ def _linear(input: Any, weight: Any, bias: Any = None) -> Any:
 
 def _softened(name: str) -> Any:
     def soften(
-        input: Any, dim: Any = None, dtype: Any = None, *, _stacklevel: int = 3, **more: Any
+        input: Any, dim: Any = None, dtype: Any = None, _stacklevel: Any = 3, **more: Any
     ) -> Any:
-        if dim is None or more or not isinstance(dim, int):
+        if dim is None or more or not isinstance(dim, int) or isinstance(dtype, int):
             return AS_WRITTEN
         if dtype is None and not input.dtype.is_floating_point:
             return AS_WRITTEN
@@ -62,7 +62,7 @@ form("log_softmax")(_softened_at("_log_softmax"))
 
 
 @form("F.softmin")
-def _softmin(input: Any, dim: Any = None, dtype: Any = None, *, _stacklevel: int = 3) -> Any:
+def _softmin(input: Any, dim: Any = None, dtype: Any = None, _stacklevel: Any = 3) -> Any:
     if dim is None or dtype is not None:
         return AS_WRITTEN
     return A._softmax(A.neg(input), dim, False)

@@ -80,20 +80,20 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         for layer in (self.head, *(part for pair in self.tail for part in pair)):
             layer.reset_parameters()
 
-    def forward(self, input: Any, target: Any) -> AdaptiveResult:
+    def forward(self, input_: Any, target_: Any) -> AdaptiveResult:
         """The log-probabilities of the targets, and their loss.
 
         Raises ``RuntimeError`` for shapes that do not fit and for targets that are no classes.
         """
-        if target.ndim > 1:
+        if target_.ndim > 1:
             raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
-        if input.ndim != target.ndim + 1:
+        if input_.ndim != target_.ndim + 1:
             raise RuntimeError(
-                f"{target.ndim}D target tensor expects {target.ndim + 1}D input tensors, but found inputs "
-                f"with sizes {list(input.shape)}."
+                f"{target_.ndim}D target tensor expects {target_.ndim + 1}D input tensors, but found inputs "
+                f"with sizes {list(input_.shape)}."
             )
-        rows = input if target.ndim else input.unsqueeze(0)
-        labels = target if target.ndim else target.unsqueeze(0)
+        rows = input_ if target_.ndim else input_.unsqueeze(0)
+        labels = target_ if target_.ndim else target_.unsqueeze(0)
         if rows.shape[0] != labels.shape[0]:
             raise RuntimeError(
                 "Input and target should have the same size in the batch dimension, "
@@ -105,7 +105,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
                 f"[{labels.min().item()}, {labels.max().item()}] were found."
             )
         found = self._of_labels(rows, labels)
-        return AdaptiveResult(found if target.ndim else found.squeeze(0), -found.mean())
+        return AdaptiveResult(found if target_.ndim else found.squeeze(0), -found.mean())
 
     def _of_labels(self, rows: Any, labels: Any) -> Any:
         """The log-probability of each label: of its class in the head, or of its cluster and of it there."""

@@ -197,8 +197,11 @@ class SyncBatchNorm(_BatchNorm):
         process_group: Any = None,
         device: Any = None,
         dtype: DType | None = None,
+        *,
+        bias: bool = True,
     ) -> None:
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+        running = track_running_stats
+        super().__init__(num_features, eps, momentum, affine, running, device, dtype, bias=bias)
 
     def _check_input_dim(self, input: Any) -> None:
         if input.ndim < 2:

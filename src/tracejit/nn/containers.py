@@ -74,10 +74,10 @@ class _Numbered(Module):
         self._refill(modules)
         return self
 
-    def pop(self, index: int = -1) -> Any:
-        """Remove and return the module at ``index``."""
-        module = self._modules[self._key(index)]
-        del self[index]
+    def pop(self, key: int = -1) -> Any:
+        """Remove and return the module at ``key``."""
+        module = self._modules[self._key(key)]
+        del self[key]
         return module
 
     def __dir__(self) -> list[str]:

@@ -108,9 +108,9 @@ class RMSNorm(_Affine):
         self.register_parameter("weight", weight)
         self.reset_parameters()
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, x: Any) -> Any:
         """rms_norm(x)."""
-        return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+        return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
 
     def extra_repr(self) -> str:
         """Shape and options."""

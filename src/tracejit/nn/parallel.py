@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from .module import Module
 
-__all__ = ["DataParallel", "DistributedDataParallel"]
+__all__ = ["DataParallel", "DistributedDataParallel", "parallel_apply", "replicate"]
 
 
 class DataParallel(Module):
@@ -56,3 +56,38 @@ class DistributedDataParallel(DataParallel):
     def no_sync(self) -> Iterator[None]:
         """Nothing is exchanged inside, nor outside."""
         yield
+
+
+def replicate(network: Module, devices: Sequence[Any], detach: bool = False) -> list[Module]:
+    """``network`` for each of the devices: it is the same module, since there is one device.
+
+    >>> import tracejit as tj
+    >>> layer = tj.nn.Linear(1, 1)
+    >>> [x is layer for x in replicate(layer, [0, 0])]
+    [True, True]
+    """
+    return [network for _ in devices]
+
+
+def parallel_apply(
+    modules: Sequence[Module],
+    inputs: Sequence[Any],
+    kwargs_tup: Sequence[dict[str, Any]] | None = None,
+    devices: Any = None,
+) -> list[Any]:
+    """What each module returns for its arguments, one after the other.
+
+    Raises ``AssertionError`` unless there is as much of each.
+
+    >>> import tracejit as tj
+    >>> parallel_apply([tj.nn.ReLU()], [tj.tensor([-1.0, 2.0])])
+    [tensor([0., 2.])]
+    """
+    named = [{}] * len(modules) if kwargs_tup is None else kwargs_tup
+    if not len(modules) == len(inputs) == len(named):
+        raise AssertionError(
+            f"The number of modules {len(modules)} is not equal to the number of inputs {len(inputs)} "
+            f"and of keyword arguments {len(named)}"
+        )
+    rows = [x if isinstance(x, (list, tuple)) else (x,) for x in inputs]
+    return [m(*row, **names) for m, row, names in zip(modules, rows, named, strict=True)]

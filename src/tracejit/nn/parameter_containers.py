@@ -120,11 +120,11 @@ class ParameterDict(Module):
     (['left', 'right'], 2)
     """
 
-    def __init__(self, values: Mapping[str, Any] | Iterable[Any] | None = None) -> None:
+    def __init__(self, parameters: Mapping[str, Any] | Iterable[Any] | None = None) -> None:
         super().__init__()
         self._names: dict[str, None] = {}
-        if values is not None:
-            self.update(values)
+        if parameters is not None:
+            self.update(parameters)
 
     def __getitem__(self, key: str) -> Any:
         if key not in self._names:
@@ -220,19 +220,19 @@ class ParameterDict(Module):
         self.update(other)
         return self
 
-    def update(self, values: Mapping[str, Any] | Iterable[Any]) -> None:
+    def update(self, parameters: Mapping[str, Any] | Iterable[Any]) -> None:
         """Add parameters from a mapping or from (name, value) pairs; those of a plain dict in the order of names.
 
         >>> import tracejit as tj
         >>> list(tj.nn.ParameterDict({"weight": tj.ones(1), "bias": tj.ones(1)}))
         ['bias', 'weight']
         """
-        if isinstance(values, (OrderedDict, ParameterDict)):
-            pairs: Any = list(values.items())
+        if isinstance(parameters, (OrderedDict, ParameterDict)):
+            pairs: Any = list(parameters.items())
+        elif isinstance(parameters, Mapping):
+            pairs = sorted(parameters.items())
         else:
-            pairs = (
-                sorted(values.items()) if isinstance(values, Mapping) else _checked_pairs(values)
-            )
+            pairs = _checked_pairs(parameters)
         for key, value in pairs:
             self[key] = value
 

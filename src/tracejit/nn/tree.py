@@ -51,9 +51,10 @@ class ModuleTree:
                 path = f"{prefix}.{name}" if prefix else name
                 yield from module.named_modules(memo, path, remove_duplicate)
 
-    def modules(self) -> Iterator[Any]:
-        """This module and all below it, each once."""
-        return (module for _, module in self.named_modules())
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Any]:
+        """This module and all below it, each once unless ``remove_duplicate=False``."""
+        found = self.named_modules(remove_duplicate=remove_duplicate)
+        return (module for _, module in found)
 
     def named_children(self) -> Iterator[tuple[str, Any]]:
         """The modules directly below with their names, each once."""
@@ -114,14 +115,16 @@ class ModuleTree:
                 raise AttributeError(f"`{name}` is not an nn.Module")
         return module
 
-    def set_submodule(self, target: str, module: Module) -> None:
-        """Put ``module`` at a dotted path whose parent exists."""
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+        """Put ``module`` at a dotted path whose parent exists; ``strict`` wants one to be there already."""
         path, _, name = target.rpartition(".")
         if not name:
             raise ValueError("Cannot set the submodule without a target name!")
         parent = self.get_submodule(path)
         if hasattr(parent, name) and not isinstance(getattr(parent, name), ModuleTree):
             raise AttributeError(f"`{name}` is not an nn.Module")
+        if strict and not hasattr(parent, name):
+            raise AttributeError(f"{type(parent).__name__} has no attribute `{name}`")
         setattr(parent, name, module)
 
     def _get_member(self, target: str, table: str, what: str) -> Any:

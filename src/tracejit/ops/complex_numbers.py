@@ -37,7 +37,7 @@ def _joined_type(x: TensorType) -> TensorType:
         )
     if x.shape[-1] != 2:
         raise ShapeError(f"Tensor must have a last dimension of size 2, got {x}")
-    return TensorType(x.shape[:-1], x.dtype.to_complex)
+    return TensorType(x.shape[:-1], x.dtype.to_complex())
 
 
 @contraction(
@@ -54,7 +54,7 @@ def complex_of_parts(x: Array) -> Array:
 def _parts_type(x: TensorType) -> TensorType:
     if not x.dtype.is_complex:
         raise p.UnsupportedDtypeError("view_as_real is only supported for complex tensors")
-    return TensorType((*x.shape, 2), x.dtype.to_real)
+    return TensorType((*x.shape, 2), x.dtype.to_real())
 
 
 @contraction(_parts_type, grad=lambda g: complex_of_parts(g), samples=(Sample((_NUMBERS,)),))

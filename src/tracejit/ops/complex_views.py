@@ -15,11 +15,11 @@ __all__ = ["COMPLEX_VIEWS", "complex_join", "imag_view", "real_view"]
 
 
 def _part_type(x: TensorType) -> TensorType:
-    return TensorType(x.shape, x.dtype.to_real)
+    return TensorType(x.shape, x.dtype.to_real())
 
 
 def _joined_type(real: TensorType, imag: TensorType) -> TensorType:
-    return TensorType(real.shape, real.dtype.to_complex)
+    return TensorType(real.shape, real.dtype.to_complex())
 
 
 def _joined(real: Array, imag: Array) -> Array:

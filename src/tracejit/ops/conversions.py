@@ -6,11 +6,14 @@ import numpy as np
 
 from .. import dtypes
 from ..dtypes import DType
+from ..number_limits import refuse_vast
 from ..types import Scalar
 from .op import Array
 from .slabs import by_float32
 
-__all__ = ["convert_scalar", "converted"]
+__all__ = ["convert_scalar", "convert_whole", "converted"]
+
+_LEAST = -(1 << 63)
 
 
 def converted(operand: Array | Scalar, dtype: DType) -> Array:
@@ -19,9 +22,26 @@ def converted(operand: Array | Scalar, dtype: DType) -> Array:
     >>> converted(np.array([1.5, -2.5]), dtypes.int8).tolist()
     [1, -2]
     """
+    if type(operand) is int:
+        return convert_whole(operand, dtype)
     if isinstance(operand, (bool, int, float)):
         return convert_scalar(operand, dtype)
     return operand if operand.dtype == dtype.np else by_float32(operand, dtype.np).astype(dtype.np)
+
+
+def convert_whole(value: int, dtype: DType, most: int = (1 << 64) - 1) -> Array:
+    """A Python integer as :func:`convert_scalar` has it; ``OverflowError`` unless 64 bits hold it.
+
+    Raises ``RuntimeError`` where it is larger than ``most``.
+
+    >>> convert_whole(300, dtypes.uint8)
+    array(44, dtype=uint8)
+    """
+    if not _LEAST <= value <= most:
+        refuse_vast(value, most)
+    if dtype is dtypes.float32 or dtype is dtypes.float64:
+        return np.array(value, dtype.np)
+    return convert_scalar(value, dtype)
 
 
 def convert_scalar(value: Scalar, dtype: DType) -> Array:

@@ -141,7 +141,7 @@ def eigen_symmetric(x: Array) -> Array:
 
 def _eig_type(x: TensorType) -> TensorType:
     kind = _one_row_more(x)
-    return TensorType(kind.shape, x.dtype if x.dtype.is_complex else x.dtype.to_complex)
+    return TensorType(kind.shape, x.dtype if x.dtype.is_complex else x.dtype.to_complex())
 
 
 @_of_gradients

@@ -327,8 +327,7 @@ def copysign(x: Array, y: Array) -> Array:
 )
 def relu(x: Array) -> Array:
     """max(x, 0); NaN stays NaN, and -0.0 stays -0.0."""
-    n, zero = shared(x), zero_of(x)
-    return n.where(n.less(x, zero), zero, x)
+    return shared(x).where(x < 0, zero_of(x), x)
 
 
 @elementwise(

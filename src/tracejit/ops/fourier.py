@@ -76,13 +76,13 @@ def _half_type(x: TensorType, *, dims: Shape, norm: str) -> TensorType:
     _checked(x, dims)
     last = dims[-1]
     shape = (*x.shape[:last], x.shape[last] // 2 + 1, *x.shape[last + 1 :])
-    return TensorType(shape, x.dtype.to_complex)
+    return TensorType(shape, x.dtype.to_complex())
 
 
 def _half_grad(g: Any, x_type: TensorType, dims: Shape, norm: str) -> Any:
     """What is missing of the spectrum gets no gradient, where an inverse transform takes most frequencies for two."""
     count = x_type.shape[dims[-1]]
-    weights = _by_frequency(tuple(g.shape), g.dtype.to_real, dims[-1], count, 0.5)
+    weights = _by_frequency(tuple(g.shape), g.dtype.to_real(), dims[-1], count, 0.5)
     return real_of_fourier(conjugate(g) * weights, dims=dims, norm=_OTHER[norm], count=count)
 
 
@@ -116,7 +116,7 @@ def _whole_type(x: TensorType, *, dims: Shape, norm: str, count: int) -> TensorT
     last = dims[-1]
     if count < 1 or x.shape[last] != count // 2 + 1:
         raise ShapeError(f"Invalid number of data points ({count}) specified")
-    return TensorType((*x.shape[:last], count, *x.shape[last + 1 :]), x.dtype.to_real)
+    return TensorType((*x.shape[:last], count, *x.shape[last + 1 :]), x.dtype.to_real())
 
 
 def _whole_grad(g: Any, dims: Shape, norm: str, count: int) -> Any:

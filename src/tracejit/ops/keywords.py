@@ -24,7 +24,14 @@ _OTHER_NAMES = {
     "a": "input",
     "x1": "input",
     "x2": "other",
+    "axis0": "dim0",
+    "axis1": "dim1",
+    "sections": "indices_or_sections",
+    "indices": "indices_or_sections",
+    "input": "A",
 }
+#: Functions of `linalg` too, where their argument is ``A``.
+_OF_MATRICES = ("det", "inverse", "slogdet")
 #: Arguments of factories that the functions themselves need not know: there is one layout; what is made is pinned then.
 _OF_FACTORIES = ("layout", "pin_memory", "names")
 
@@ -73,6 +80,8 @@ def _keywords(target: Callable[..., Any], out: bool) -> _Keywords:
     renamed = {
         old: new for old, new in _OTHER_NAMES.items() if new in parameters and old not in parameters
     }
+    if target.__name__ in _OF_MATRICES:
+        renamed["A"] = "input"
     names = {"sizes": ("size",), "size": ("size",), "dims": ("dims",)}.get(star or "", ())
     makes = parameters >= {"dtype", "device"}
     dropped = [name for name in _OF_FACTORIES if makes and name not in parameters]

@@ -14,7 +14,7 @@ from ..cuda.arrays import MODULES, module_of, ordered, taken_over
 from ..dtypes import DType
 from ..types import Scalar, TensorType, array_type
 from . import shapes, slabs
-from .conversions import convert_scalar, converted
+from .conversions import convert_scalar, convert_whole, converted
 from .float_errors import ignore, restore
 from .op import Array, Op
 from .printed import PRINTED, is_divided, printed
@@ -185,8 +185,12 @@ class Elementwise(Op):
         self, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]
     ) -> _Found:
         """How operands of these types become arrays of the dtypes computed in, and the dtype of the result."""
-        compute, dtype = self.types(tuple(map(operand_info, operands)), attributes)
-        steps = enumerate(map(_conversion, operands, compute))
+        infos = tuple(map(operand_info, operands))
+        compute, dtype = self.types(infos, attributes)
+        bools = all(own is dtypes.bool_ for own, rank in infos if rank)
+        steps = enumerate(
+            _conversion(x, own, bools) for x, own in zip(operands, compute, strict=True)
+        )
         return [(i, step) for i, step in steps if step is not None] or None, dtype.np
 
     def _on_device(
@@ -210,8 +214,15 @@ def _type_of(operand: Array | Scalar) -> TensorType | Scalar:
     return array_type(operand.shape, operand.dtype)
 
 
-def _conversion(operand: Array | Scalar, dtype: DType) -> Conversion | None:
-    """What :func:`converted` does to operands of this one's type; None where it does nothing."""
+def _conversion(operand: Array | Scalar, dtype: DType, bools: bool) -> Conversion | None:
+    """What :func:`converted` does to operands of this one's type; None where it does nothing.
+
+    Whole numbers beside ``bools`` alone are int64, which has no room for those that only uint64 holds.
+    """
+    if type(operand) is int:
+        if bools and dtype is dtypes.int64:
+            return partial(convert_whole, dtype=dtype, most=(1 << 63) - 1)
+        return partial(convert_whole, dtype=dtype)
     if not isinstance(operand, (bool, int, float)):
         return None if operand.dtype is dtype.np else partial(converted, dtype=dtype)
     if dtype is dtypes.float32 or dtype is dtypes.float64:

@@ -229,7 +229,7 @@ def determinant(x: Array) -> Array:
 
 
 def _real_number_type(x: TensorType) -> TensorType:
-    return TensorType(_number_type(x).shape, x.dtype.to_real)
+    return TensorType(_number_type(x).shape, x.dtype.to_real())
 
 
 @contraction(

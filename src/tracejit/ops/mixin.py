@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 import numpy as np
 
-from ..dtypes import DType
+from ..dtypes import DType, bool_
 from ..errors import ArgumentError, ShapeError, warn
 from ..types import TensorType
 from . import elementwise as e
@@ -195,6 +195,8 @@ class OperatorMixin:
         return e.neg(self)
 
     def __pos__(self) -> Any:
+        if self.dtype is bool_:
+            raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
         return self
 
     def __abs__(self) -> Any:

@@ -143,7 +143,7 @@ def shift(op: Any, infos: Infos, attributes: Mapping[str, Any]) -> Promoted:
 def modulus(op: Any, infos: Infos, attributes: Mapping[str, Any]) -> Promoted:
     """Complex numbers give the dtype of their parts."""
     common = dtypes.result_type_of(infos)
-    return (common,) * len(infos), common.to_real
+    return (common,) * len(infos), common.to_real()
 
 
 same = real(same_or_complex)

@@ -51,6 +51,8 @@ _SORTED = 8
 Native = Callable[..., Array | None]
 _native: list[Native] = []
 _SUBNORMAL, _ONE = np.full(1, 1e-40, np.float32), np.ones(1, np.float32)
+#: The number of the first dtype that is not NumPy's own.
+_FOREIGN = 256
 
 
 def set_native(function: Native) -> None:
@@ -115,13 +117,16 @@ def converted(x: Array, dtype: Any) -> Array:
 def by_float32(x: Array, dtype: Any) -> Array:
     """``x``, in float32 where it is wider and to become half precision or less, which rounds twice as PyTorch does.
 
-    So do kernels; NumPy rounds once, and so does ml_dtypes since 0.7.
+    So do kernels; NumPy rounds once, and so does ml_dtypes since 0.7. What ml_dtypes makes of a bfloat16 beyond the
+    limits of an integer is zero, where float32 wraps around.
 
     >>> x = np.array([1 + 2**-11 + 2**-40])
     >>> by_float32(x, np.float16).astype(np.float16) == 1, x.astype(np.float16) == 1
     (array([ True]), array([False]))
     """
     kind = np.dtype(dtype)
+    if kind.kind in "iu":
+        return x.astype(np.float32) if x.dtype.num >= _FOREIGN else x
     narrow = kind.itemsize < 4 and kind.kind in "fV"
     if narrow and x.dtype.itemsize > 2 and x.dtype.char not in "fF":
         return x.astype(np.float32)

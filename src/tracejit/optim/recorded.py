@@ -98,7 +98,7 @@ def recorded_rows(
     found = []
     for parameter, owner in zip(params, _owners(follows), strict=True):
         half = parameter.dtype.itemsize == 2
-        dtype = dtypes.float32 if half else parameter.dtype.to_real
+        dtype = dtypes.float32 if half else parameter.dtype.to_real()
         key = (*map(id, owner), dtype)
         if key not in rows:
             row = Row(optimizer, group, owner, _made(owner) + 1, dtype)

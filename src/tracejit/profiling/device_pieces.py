@@ -157,7 +157,7 @@ def timed(
     >>> import tracejit as tj
     >>> tj.cuda.is_available() or timed([], lambda piece: 0, print)  # doctest: +IGNORE_EXCEPTION_DETAIL
     Traceback (most recent call last):
-    tracejit.errors.DeviceError: ...
+    tracejit.errors.NoDeviceError: ...
     """
     from ..cuda.streams import Event
 

@@ -66,7 +66,7 @@ def disturbed(rng: np.random.Generator) -> Iterator[None]:
 
 def _size(dtype: DType) -> float:
     """How far values of a dtype are moved."""
-    return ROUNDING.get(dtype.to_real.short, 0.0) if dtype.is_differentiable else 0.0
+    return ROUNDING.get(dtype.to_real().short, 0.0) if dtype.is_differentiable else 0.0
 
 
 def _factors(array: Any, size: float, rng: np.random.Generator) -> Any:

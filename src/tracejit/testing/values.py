@@ -57,7 +57,7 @@ def make_tensor(
 
 def _drawn(sizes: tuple[int, ...], dtype: DType, least: float, most: float) -> Any:
     if dtype.is_complex:
-        real, imaginary = (_drawn(sizes, dtype.to_real, least, most) for _ in range(2))
+        real, imaginary = (_drawn(sizes, dtype.to_real(), least, most) for _ in range(2))
         return tj.complex(real, imaginary)
     if dtype.is_floating_point:
         exact = tj.rand(sizes, dtype=tj.float64) * (most - least) + least

@@ -318,7 +318,9 @@ def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
     return [], []
 
 
-def set_device_states(devices: Sequence[int], states: Sequence[Tensor]) -> None:
+def set_device_states(
+    devices: Sequence[int], states: Sequence[Tensor], *, device_type: str | None = None
+) -> None:
     """Put back what :func:`get_device_states` found. Raises ``ValueError`` for states of other devices.
 
     >>> set_device_states([], [])

@@ -27,7 +27,7 @@ def copies_pairs(value: Value) -> bool:
     if value.op is None or value.op.name not in _COPIES or not value.spec.numel:
         return False
     kinds = (value.spec.dtype, value.value_operands[0].spec.dtype)
-    return any(d.is_complex for d in kinds) and kinds[0].to_real is kinds[1].to_real
+    return any(d.is_complex for d in kinds) and kinds[0].to_real() is kinds[1].to_real()
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class _Writer:
         pointer = Pointer(
             place.layout.root, place.layout.offset * place.dtype.itemsize, place.name == "out"
         )
-        self.text.parameter(place.name, scalar.storage_type(place.dtype.to_real) + "*", pointer)
+        self.text.parameter(place.name, scalar.storage_type(place.dtype.to_real()) + "*", pointer)
         terms = []
         for axis, stride in enumerate(self.strides[number]):
             known = not is_symbolic(stride)

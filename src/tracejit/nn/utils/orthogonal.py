@@ -31,7 +31,7 @@ def _columns(matrix: Any) -> Any:
 def _is_orthogonal(matrix: Any) -> bool:
     n, k = matrix.shape[-2:]
     apart = matrix.mH @ matrix - eye(k, dtype=matrix.dtype, device=matrix.device)
-    return bool((apart.abs() <= 10.0 * n * finfo(matrix.dtype.to_real).eps).all())
+    return bool((apart.abs() <= 10.0 * n * finfo(matrix.dtype.to_real()).eps).all())
 
 
 class _Orthogonal(Module):

@@ -228,6 +228,8 @@ def hardtanh(
     refuse_bool("hardtanh", input.dtype)
     if input.dtype.category == "int":
         min_val, max_val = int(min_val), int(max_val)
+        if min_val < 0 and not input.dtype.is_signed:
+            raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
     refuse_overflow(input.dtype, min_val, max_val)
     return _finish(input, limits.clamp_inside(input, min_val, max_val), inplace)
 

@@ -18,6 +18,7 @@ from .common import (
     is_tensor,
     promoted,
     refuse_overflow,
+    require_float,
     upcast,
     with_zero_gradient,
 )
@@ -171,13 +172,17 @@ def pow(input: Tensor | Number, exponent: Tensor | Number) -> Tensor:
 def _power_of_number(input: Tensor, exponent: Number) -> Tensor:
     """Squares, roots, third and fourth powers are operations of their own; the others go through ``pow``."""
     dtype = promoted(input, exponent)
-    if exponent == 2 and dtype is input.spec.dtype and dtype is not bool_:
+    if dtype is bool_:
+        return e.clone(input) if exponent else c.eq(input, input)
+    if exponent == 2 and dtype is input.spec.dtype:
         return e.square(input)
     multiplied = dtype in (float32, float64) or dtype.category == "int"
     if exponent in (3, 4) and dtype is input.spec.dtype and multiplied:
         return (t.cube if exponent == 3 else t.fourth)(input)
     if dtype.category == "int" and exponent < 0:
         raise RuntimeError("Integers to negative integer powers are not allowed.")
+    if dtype.category == "int" or dtype.is_half:
+        refuse_overflow(dtype, exponent)
     if dtype.is_floating_point and dtype is not float16 and exponent in (0.5, -0.5):
         return (t.sqrt if exponent > 0 else t.rsqrt)(as_type(input, dtype))
     return e.pow(input, exponent)
@@ -204,9 +209,7 @@ def positive(input: Tensor) -> Tensor:
     >>> tj.positive(tj.tensor([-3]))
     tensor([-3])
     """
-    if input.spec.dtype is bool_:
-        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
-    return input
+    return +input
 
 
 @function()
@@ -226,12 +229,15 @@ def float_power(input: Tensor | Number, exponent: Tensor | Number) -> Tensor:
 def round(input: Tensor, *, decimals: int = 0) -> Tensor:
     """The nearest integers (or multiples of ``10**-decimals``), halves to even; half precision is rounded once.
 
+    Raises ``RuntimeError`` for ``decimals`` of integers, which have none.
+
     >>> import tracejit as tj
     >>> tj.round(tj.tensor([0.5, 1.5, -2.4])), tj.round(tj.tensor([1.234]), decimals=1)
     (tensor([ 0.,  2., -2.]), tensor([1.2000]))
     """
     if decimals == 0:
         return e.round_half_even(input)
+    require_float("round_cpu", input)
     scale, x = 10.0 ** abs(decimals), upcast(input)
     if decimals > 0:
         found = e.div(e.round_half_even(e.mul(x, scale)), scale)

@@ -19,7 +19,7 @@ from ...dtypes import DType
 from ...errors import ArgumentError
 from ...meta import ANY, is_meta
 from ...modes import MODES
-from ...number_limits import holds
+from ...number_limits import holds, refuse_vast
 from ...types import Shape
 from ...varying import is_varying
 from .. import shapes
@@ -150,14 +150,14 @@ def constant(value: Number, dtype: DType, shape: Shape = ()) -> Tensor:
     if isinstance(value, complex):
         if not cmath.isfinite(value):  # of which a product would mix the parts
             parts = [
-                full(shape=(*shape, 1), value=v, dtype=dtype.to_real)
+                full(shape=(*shape, 1), value=v, dtype=dtype.to_real())
                 for v in (value.real, value.imag)
             ]
             return complex_of_parts(cat(*parts, dim=len(shape)))
         return mul(full(shape=shape, value=1, dtype=dtype), value)
     if is_varying(value) and _takes(value, dtype):  # an operand, so that any value will do
         # infinite, it would multiply the other part of a complex number as well
-        kind = dtype.to_real if dtype.is_complex else dtype
+        kind = dtype.to_real() if dtype.is_complex else dtype
         return as_type(mul(full(shape=shape, value=1, dtype=kind), value), dtype)
     return full(shape=shape, value=value, dtype=dtype)
 
@@ -169,7 +169,7 @@ def refuse_but_indices(name: str, dtype: DType) -> None:
 
 
 def refuse_overflow(dtype: DType, *values: Any) -> None:
-    """Raise ``RuntimeError`` where one of the numbers is beyond what ``dtype`` holds.
+    """Raise ``RuntimeError`` where one of the numbers is beyond what ``dtype`` holds, ``OverflowError`` beyond 64 bits.
 
     Numbers that vary are not asked about types that hold nearly all of them, which would be a guard for nothing.
     """
@@ -178,6 +178,8 @@ def refuse_overflow(dtype: DType, *values: Any) -> None:
         vast = dtype in wide and not (isinstance(value, float) and dtype is dtypes.int64)
         if isinstance(value, complex) or (vast and is_varying(value)):
             continue
+        if type(value) is int:
+            refuse_vast(value)
         if not holds(dtype, value):
             raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
 

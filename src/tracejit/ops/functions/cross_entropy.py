@@ -71,6 +71,18 @@ def _check_target(input: Tensor, target: Tensor) -> int:
     return d
 
 
+def _single(target: Tensor) -> Tensor:
+    """The class of a single sample, which may come as a vector of one."""
+    if target.ndim > 1:
+        raise ShapeError("0D or 1D target tensor expected, multi-target not supported")
+    count = shape_of(target)[0]
+    if count != 1:
+        raise ArgumentValueError(
+            f"For 1D input, 1D target must have size 1, but got target size: {count}"
+        )
+    return m.reshape(target, shape=())
+
+
 def _check_kind(input: Tensor, target: Tensor, soft: bool) -> None:
     """``RuntimeError`` where the shape of a target says probabilities and its dtype classes, or the other way."""
     alike = shape_of(target) == shape_of(input)
@@ -115,7 +127,8 @@ def nll_loss(
 ) -> Tensor:
     """``-weight[target] * input[target]`` for log-probabilities (N, C, ...) and classes (N, ...).
 
-    The mean divides by the weights of targets that are not ``ignore_index``. Raises ``IndexError`` for classes
+    One sample is (C,), and its class () or (1,). The mean divides by the weights of targets that are not
+    ``ignore_index``. Raises ``IndexError`` for classes
     out of range, ``ValueError`` or ``RuntimeError`` when shapes do not fit.
 
     >>> import tracejit as tj
@@ -136,6 +149,8 @@ def _picked(
     choose: Callable[..., Tensor],
 ) -> Tensor:
     """The loss; ``choose`` leaves out targets."""
+    if input.ndim == 1 and target.ndim:
+        target = _single(target)
     d = _check_target(input, target)
     _check_weight(weight, input)
     planes = "2d" if input.ndim > 2 else ""

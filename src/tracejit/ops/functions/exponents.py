@@ -9,9 +9,15 @@ from ... import dtypes
 from ...number_limits import finfo
 from .. import comparison as c
 from .. import elementwise as e
+from .. import limits as bounds
 from .. import transcendental as t
 from ..table import function
 from .common import Tensor, as_type, require_float, upcast
+
+#: From where on the exponent of 2 makes zero or infinity of any float32.
+_FURTHEST = 400.0
+#: The exponents of 2 that a double is multiplied by: what is subnormal before the last product is zero behind it.
+_POWERS = (-969.0, 1023.0)
 
 
 class MantissaAndExponent(NamedTuple):
@@ -49,6 +55,26 @@ def frexp(input: Tensor) -> MantissaAndExponent:
     return MantissaAndExponent(
         as_type(_scaled(x, power), input.dtype), as_type(exponent, dtypes.int32)
     )
+
+
+def times_power(x: Tensor, exponent: Tensor) -> Tensor:
+    """``x * 2**exponent`` for whole exponents: rounded once, where neither the power nor a product on the way is held.
+
+    >>> import tracejit as tj
+    >>> times_power(tj.tensor([0.0, 1e-30]), tj.tensor([200, 130]))
+    tensor([0.0000e+00, 1.3611e+09])
+    """
+    wide, rest = (as_type(part, dtypes.float64) for part in (x, exponent))
+    if x.dtype is not dtypes.float64:
+        power = t.exp2(bounds.clamp_between(rest, -_FURTHEST, _FURTHEST))
+        return as_type(e.mul(wide, power), x.dtype)
+    powers = []
+    for _ in range(3):
+        powers.append(bounds.clamp_between(rest, *_POWERS))
+        rest = e.sub(rest, powers[-1])
+    for power in reversed(powers):
+        wide = e.mul(wide, t.exp2(power))
+    return wide
 
 
 def _scaled(x: Tensor, power: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ from .common import (
     is_tensor,
     shape_of,
 )
-from .reductions import Dim
+from .reductions import Dim, dim_told
 from .return_types import Found
 
 
@@ -99,7 +99,7 @@ def _picked(kind: type[Found], x: Tensor, index_op: Any, dim: int, keepdim: bool
     return kind(values, indices)
 
 
-@function(steady=True)
+@function(steady=True, within=dim_told)
 def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The largest element; with ``dim``, ``(values, indices)``; with a tensor, the elementwise maximum.
 
@@ -122,7 +122,7 @@ def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = N
     return _picked(types.max, input, r.argmax, dim, keepdim)
 
 
-@function(steady=True)
+@function(steady=True, within=dim_told)
 def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The smallest element; with ``dim``, ``(values, indices)``; with a tensor, the elementwise minimum.
 

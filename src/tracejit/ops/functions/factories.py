@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from ... import dtypes
 from ...device import index_of
+from ...errors import ArgumentError
 from .. import elementwise as e
 from .. import movement as m
 from .. import shapes
@@ -104,6 +107,9 @@ def full(
     >>> tj.full((2,), 7), tj.full((2,), 0.5)
     (tensor([7, 7]), tensor([0.5000, 0.5000]))
     """
+    if isinstance(size, int):
+        raise ArgumentError("full(): argument 'size' (position 1) must be tuple of ints, not int")
+    _refuse_array("full", fill_value)
     if is_tensor(fill_value):
         kind = fill_value.spec.dtype if dtype is None else dtypes.as_dtype(dtype)
         shape = shapes.size_arguments((size,))
@@ -112,6 +118,14 @@ def full(
     kind = dtypes.of_scalar(fill_value) if dtype is None else dtype
     refuse_filling(dtypes.as_dtype(kind), fill_value, size)
     return _filled((size,), fill_value, kind, device, requires_grad)
+
+
+def _refuse_array(name: str, fill_value: Any) -> None:
+    if isinstance(fill_value, np.ndarray):
+        raise ArgumentError(
+            f"{name}(): argument 'fill_value' (position 2) must be Number, not numpy.ndarray",
+            "Write .item() after it.",
+        )
 
 
 def _like(
@@ -193,6 +207,12 @@ def full_like(
     >>> tj.full_like(tj.ones(2), 5)
     tensor([5., 5.])
     """
+    _refuse_array("full_like", fill_value)
+    if is_tensor(fill_value):
+        if fill_value.ndim:
+            raise ArgumentError("full_like(): argument 'fill_value' must be Number, not Tensor")
+        if fill_value.dtype.is_complex:
+            fill_value = fill_value.item()
     return _like("full_like", input, fill_value, dtype, device, requires_grad)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ... import dtypes
-from ...dtypes import DType
 from .. import elementwise as e
 from .. import transcendental as t
 from ..table import function
 from .common import Tensor, as_type, is_tensor, refuse, shape_of
+from .draw_bounds import exact_limit, refuse_bounds
 from .sampling import (
     check_std,
     coin,
@@ -97,26 +97,10 @@ def random_(
     """
     refuse("random_kernel_cpu", self.dtype, "complex")
     low, high = (0, from_) if to is None else (from_ or 0, to)
-    limit = _exact_limit(self.dtype) if high is None else high
-    if low >= limit:
-        raise RuntimeError(
-            f"random_ expects 'from' to be less than 'to', but got from={low} >= to={limit}"
-        )
-    if not self.dtype.is_floating_point:
-        least = -_exact_limit(self.dtype) if self.dtype.is_signed else 0
-        for name, value in (("from", low), ("to - 1", limit - 1)):
-            if not least <= value < _exact_limit(self.dtype):
-                raise RuntimeError(f"{name} is out of bounds for {self.dtype.name}")
+    limit = exact_limit(self.dtype) if high is None else high
+    refuse_bounds(low, limit, self.dtype)
     drawn = draw_integers(shape_of(self), low, limit, self.dtype, generator, self)
     return self._assign(drawn)
-
-
-def _exact_limit(dtype: DType) -> int:
-    if dtype.is_floating_point:
-        return 1 << {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}[dtype.short]
-    if dtype is dtypes.bool_:
-        return 2
-    return 1 << (dtype.itemsize * 8 - dtype.is_signed)
 
 
 @function(namespace=False)

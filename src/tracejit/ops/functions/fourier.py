@@ -43,7 +43,7 @@ def _floating(name: str, x: Tensor) -> Tensor:
 
 
 def _complex(x: Tensor) -> Tensor:
-    return x if x.dtype.is_complex else as_type(x, x.dtype.to_complex)
+    return x if x.dtype.is_complex else as_type(x, x.dtype.to_complex())
 
 
 def _resized(x: Tensor, dim: int, count: int) -> Tensor:

@@ -39,9 +39,7 @@ def hash_tensor(
     shape = shape_of(input)
     rows = _bits(input).permute(*fixed, *dims).reshape(*(shape[d] for d in fixed), -1)
     found = _combined(rows).view(dtypes.uint64)
-    return (
-        found.reshape(*(1 if d in dims else n for d, n in enumerate(shape))) if keepdim else found
-    )
+    return found.reshape([1 if d in dims else n for d, n in enumerate(shape)]) if keepdim else found
 
 
 def _bits(x: Tensor) -> Tensor:

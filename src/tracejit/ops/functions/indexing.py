@@ -154,7 +154,7 @@ def scatter_reduce(
 
 
 def _averaged(x: Tensor, total: Tensor, dim: int, index: Tensor, include_self: bool) -> Tensor:
-    kind = x.dtype.to_real if x.dtype.is_complex else x.dtype
+    kind = x.dtype.to_real() if x.dtype.is_complex else x.dtype
     ones = constant(1, kind, shape_of(index))
     counts = ix.scatter_add(
         constant(1 if include_self else 0, kind, shape_of(x)), index, ones, dim=dim

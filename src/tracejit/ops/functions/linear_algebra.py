@@ -249,8 +249,8 @@ def _values_alone(name: str, x: Tensor) -> bool:
 
 
 @function(method=False, namespace=False, within=full_precision)
-def svd(A: Tensor, full_matrices: bool = True) -> SingularValues:
-    """The singular value decomposition; with ``full_matrices`` U and Vh are square.
+def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> SingularValues:
+    """The singular value decomposition; with ``full_matrices`` U and Vh are square. ``driver`` changes nothing.
 
     >>> import tracejit as tj
     >>> tj.linalg.svd(tj.tensor([[3.0, 0.0], [0.0, 4.0]])).S
@@ -270,8 +270,8 @@ def svd(A: Tensor, full_matrices: bool = True) -> SingularValues:
 
 
 @function(method=False, namespace=False, within=full_precision)
-def svdvals(A: Tensor) -> Tensor:
-    """Singular values, descending.
+def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
+    """Singular values, descending. ``driver`` changes nothing.
 
     >>> import tracejit as tj
     >>> tj.linalg.svdvals(tj.tensor([[3.0, 0.0], [0.0, 4.0]]))
@@ -350,7 +350,7 @@ def pinv(
     if hermitian:
         plain = e.detach_copy(A)
         A = e.add(A, e.sub(_symmetric(plain), plain))
-    kind = A.dtype.to_real if A.dtype.is_complex else A.dtype
+    kind = A.dtype.to_real() if A.dtype.is_complex else A.dtype
     least = [
         as_type(e.detach_copy(x), kind) if is_tensor(x) else constant(x, kind, (1,))
         for x in _tolerances(A, atol, rtol)

@@ -27,6 +27,7 @@ from .common import (
     require_float,
     upcast,
 )
+from .exponents import times_power
 
 
 @function()
@@ -266,15 +267,17 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
 
 @function(large=True)
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
-    """``input * 2**other``.
+    """``input * 2**other``, which whole exponents take where ``2**other`` alone would be too large or too small.
 
     >>> import tracejit as tj
-    >>> tj.ldexp(tj.tensor([1.0]), tj.tensor([3]))
-    tensor([8.])
+    >>> tj.ldexp(tj.tensor([1.0, 0.0]), tj.tensor([3, 200]))
+    tensor([8., 0.])
     """
     kind = promoted(input, other)  # whole exponents change no dtype
     if not kind.is_differentiable:
         return e.mul(input, e.pow(2.0, other))
+    if not (kind.is_complex or other.dtype.is_differentiable):
+        return as_type(times_power(upcast(as_type(input, kind)), other), kind)
     wide, exponent = (upcast(as_type(x, kind)) for x in (input, other))
     return as_type(e.mul(wide, e.pow(2.0, exponent)), kind)
 

@@ -22,6 +22,7 @@ from .common import (
     dim_of,
     refuse,
     shape_of,
+    with_zero_gradient,
 )
 from .complex_numbers import abs as magnitudes
 from .joining import stack
@@ -214,9 +215,9 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     if not count:
         return constant(0, x.dtype, (*shape_of(x), 0))
     shapes.refuse_vast((*shape_of(x), count), x.dtype.itemsize)
-    powers = [e.add(e.mul(x, 0), 1)]
+    powers = [with_zero_gradient(constant(1, x.dtype, shape_of(x)), x)]  # also of infinity and NaN
     for _ in range(count - 1):
-        powers.append(e.mul(powers[-1], x))
+        powers.append(e.mul(powers[-1], x) if len(powers) > 1 else e.clone(x))
     return stack(powers[:count], -1)
 
 

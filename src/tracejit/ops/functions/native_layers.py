@@ -38,7 +38,7 @@ def _statistics(x: Tensor, dims: tuple[int, ...], eps: float, keepdim: bool) -> 
 @function(method=False)
 def native_layer_norm(
     input: Tensor,
-    normalized_shape: int | Sequence[int],
+    normalized_shape: Sequence[int],
     weight: Tensor | None,
     bias: Tensor | None,
     eps: float,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...dtypes import float32
-from ...errors import ArgumentValueError, DtypeError, ShapeError
+from ...errors import ArgumentError, ArgumentValueError, DtypeError, ShapeError
 from ...modes import MODES
 from .. import elementwise as e
 from .. import movement as m
@@ -117,7 +117,10 @@ def _scaled(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
 def _last_dims(
     name: str, input: Tensor, normalized_shape: Any, **parameters: Tensor | None
 ) -> tuple[int, ...]:
-    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if isinstance(normalized_shape, int):
+        where = f"{name}(): argument 'normalized_shape' (position 2)"
+        raise ArgumentError(f"{where} must be tuple of ints, not int")
+    shape = tuple(normalized_shape)
     own = shape_of(input)
     if not shape:
         raise ShapeError(
@@ -141,7 +144,7 @@ def _last_dims(
 @function(method=False, steady=True, large=True)
 def layer_norm(
     input: Tensor,
-    normalized_shape: int | Sequence[int],
+    normalized_shape: Sequence[int],
     weight: Tensor | None = None,
     bias: Tensor | None = None,
     eps: float = 1e-05,
@@ -165,7 +168,7 @@ def layer_norm(
 @function(method=False, steady=True, large=True)
 def rms_norm(
     input: Tensor,
-    normalized_shape: int | Sequence[int],
+    normalized_shape: Sequence[int],
     weight: Tensor | None = None,
     eps: float | None = None,
 ) -> Tensor:
@@ -264,7 +267,7 @@ def batch_norm(
     """Standardise each channel (dimension 1) over the others, by batch or running statistics.
 
     In training the running statistics are updated in place. Raises ``ValueError`` for one value per channel, and for
-    an ``eps`` below zero (in training: not above zero).
+    an ``eps`` below zero (in training: not above zero); ``RuntimeError`` without statistics where it does not train.
 
     >>> import tracejit as tj
     >>> tj.batch_norm(tj.tensor([[1.0], [3.0]]), None, None, training=True)
@@ -297,9 +300,8 @@ def normalized_by_batch(
     tensor([-1.,  1.])
     """
     if (running_mean is None) != (running_var is None):
-        raise ArgumentValueError(
-            "running_mean and running_var must either both be None or neither be None"
-        )
+        given = "running_mean and running_var must either both be None or neither be None"
+        raise ArgumentValueError(given) if training else RuntimeError(given)
     if input.ndim > 1:
         _check_channels(
             shape_of(input)[1],
@@ -315,8 +317,12 @@ def normalized_by_batch(
     if training or running_mean is None or running_var is None:
         if not input.spec.numel:
             return as_type(_per_channel(x, weight, bias), input.dtype)
+        if not training:
+            raise RuntimeError(
+                "Expected running_mean and running_var to be defined when training=False"
+            )
         x, mean, variance = _batch_statistics(x, eps)
-        if training and running_mean is not None and running_var is not None:
+        if running_mean is not None and running_var is not None:
             n = input.spec.numel // shape_of(input)[1]
             _update(running_mean, mean, momentum)
             _update(running_var, variance * (n / (n - 1)), momentum)
@@ -366,6 +372,10 @@ def instance_norm(
     tensor([[[-1.0000,  1.0000]]])
     """
     if not use_input_stats:
+        if running_mean is None or running_var is None:
+            raise RuntimeError(
+                "Expected running_mean and running_var to be defined when use_input_stats is false"
+            )
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     dims = tuple(range(2, input.ndim))
     n = count(input, dims)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from ... import dtypes
@@ -13,12 +15,14 @@ from .. import elementwise as e
 from .. import movement as m
 from .. import reduction as r
 from ..complex_numbers import magnitude
+from ..keywords import as_called
 from ..table import function
 from .common import (
     Number,
     Tensor,
     as_type,
     dims_of,
+    is_tensor,
     shape_of,
     upcast,
 )
@@ -108,7 +112,25 @@ def _norm_of(x: Tensor, p: Number, dims: tuple[int, ...], keepdim: bool) -> Tens
     return e.where(zero, 0.0, e.pow(e.where(zero, 1.0, total), 1.0 / p))
 
 
-@function(steady=True, large=True)
+def _after_keepdim(target: Callable[..., Any]) -> Callable[..., Any]:
+    """``target``, which may be given what follows ``keepdim`` without a name: a dtype, ``out``, or both."""
+
+    @wraps(target)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not 4 < len(args) < 7:
+            return target(*args, **kwargs)
+        rest = args[4:]
+        if len(rest) == 1 and rest[0] is not None and not is_tensor(rest[0]):
+            return target(*args[:4], dtype=rest[0], **kwargs)  # as the method takes it
+        if len(rest) == 1:
+            return as_called(target)(*args[:4], out=rest[0], **kwargs)
+        out, dtype = rest
+        return as_called(target)(*args[:4], out=out, dtype=dtype, **kwargs)
+
+    return call
+
+
+@function(steady=True, large=True, within=_after_keepdim)
 def norm(
     input: Tensor,
     p: Any = "fro",

@@ -99,7 +99,7 @@ def linspace(
     kind = _kind_between(first, last, dtype)
     if isinstance(first, complex) or isinstance(last, complex):
         parts = [
-            linspace(a, b, steps, dtype=kind.to_real, device=device)
+            linspace(a, b, steps, dtype=kind.to_real(), device=device)
             for a, b in ((first.real, last.real), (first.imag, last.imag))
         ]
         return made(
@@ -120,7 +120,7 @@ def _kind_between(first: Number, last: Number, dtype: Any) -> DType:
     mixed = isinstance(first, complex) or isinstance(last, complex)
     if dtype is None:
         plain = dtypes.get_default_dtype()
-        return plain.to_complex if mixed else plain
+        return plain.to_complex() if mixed else plain
     kind = dtypes.as_dtype(dtype)
     refuse_bool("linspace_cpu", kind)
     if mixed and not kind.is_complex:

@@ -259,9 +259,8 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
         raise ShapeError(f"size {{{list(wanted)}}} is not expandable to size {{{list(own)}}}.")
     if wanted == own and own:
         return input
-    return m.sum_to(
-        input if input.dtype.is_differentiable else as_type(input, dtypes.int64), wanted
-    )
+    x = input if input.dtype.is_differentiable else as_type(input, dtypes.int64)
+    return m.sum_to(x, wanted) if own or x is not input else e.clone(x)
 
 
 @function()

@@ -75,7 +75,27 @@ def count(x: Tensor, dims: Sequence[int]) -> int:
     return shapes.numel([shape[d] for d in dims])
 
 
-@function(within=full_precision)
+def dim_told(target: Callable[..., Any]) -> Callable[..., Any]:
+    """``target``, which takes no None for ``dim``: all dimensions are meant where there is none.
+
+    >>> import tracejit as tj
+    >>> try:
+    ...     tj.prod(tj.ones(2), None)
+    ... except TypeError as error:
+    ...     print(str(error).splitlines()[0])
+    prod(): argument 'dim' must be int, not NoneType
+    """
+
+    @wraps(target)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if (args[1] if len(args) > 1 else kwargs.get("dim", 0)) is None:
+            raise ArgumentError(f"{target.__name__}(): argument 'dim' must be int, not NoneType")
+        return target(*args, **kwargs)
+
+    return call
+
+
+@function(within=lambda target: dim_told(full_precision(target)))
 def prod(
     input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
@@ -250,7 +270,7 @@ def var(
     (tensor(1.), tensor(0.6667))
     """
     dim, correction = _moment_arguments(dim, unbiased, correction)
-    return as_type(_variance(input, dim, correction, keepdim)[0], input.dtype.to_real)
+    return as_type(_variance(input, dim, correction, keepdim)[0], input.dtype.to_real())
 
 
 @function(steady=True, within=_free, large=True)
@@ -269,7 +289,7 @@ def std(
     tensor(1.)
     """
     dim, correction = _moment_arguments(dim, unbiased, correction)
-    return as_type(root(_variance(input, dim, correction, keepdim)[0]), input.dtype.to_real)
+    return as_type(root(_variance(input, dim, correction, keepdim)[0]), input.dtype.to_real())
 
 
 def root(x: Tensor) -> Tensor:
@@ -295,7 +315,7 @@ def var_mean(
     """
     dim, correction = _moment_arguments(dim, unbiased, correction)
     variance, average = _variance(input, dim, correction, keepdim)
-    return as_type(variance, input.dtype.to_real), as_type(average, input.dtype)
+    return as_type(variance, input.dtype.to_real()), as_type(average, input.dtype)
 
 
 @function(steady=True, within=_free, large=True)
@@ -315,7 +335,7 @@ def std_mean(
     """
     dim, correction = _moment_arguments(dim, unbiased, correction)
     variance, average = _variance(input, dim, correction, keepdim)
-    return as_type(root(variance), input.dtype.to_real), as_type(average, input.dtype)
+    return as_type(root(variance), input.dtype.to_real()), as_type(average, input.dtype)
 
 
 @function(steady=True, large=True)
@@ -326,6 +346,8 @@ def logsumexp(input: Tensor, dim: Dim, keepdim: bool = False) -> Tensor:
     >>> tj.logsumexp(tj.tensor([1000.0, 1000.0]), 0)
     tensor(1000.6932)
     """
+    if dim is None:
+        raise ArgumentError("logsumexp(): argument 'dim' must be tuple of ints, not NoneType")
     x = upcast(
         input if input.dtype.is_differentiable else as_type(input, dtypes.get_default_dtype())
     )

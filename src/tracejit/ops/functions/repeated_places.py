@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from ... import dtypes
@@ -33,11 +34,11 @@ def once(x: Tensor) -> Tensor:
     return x
 
 
-def fitted(value: Any, dtype: Any, shape: Shape) -> Tensor:
-    """A value to be stored: cast, and broadcast without its leading extents of one."""
+def fitted(value: Any, dtype: Any, shape: Shape, leading: bool = True) -> Tensor:
+    """A value to be stored: cast, and broadcast; where it may be ``leading``, without its leading extents of one."""
     x = as_type(value, dtype) if is_tensor(value) else constant(value, dtype)
     own = shape_of(x)
-    while len(own) > len(shape) and own[0] == 1:
+    while leading and len(own) > len(shape) and own[0] == 1:
         own = own[1:]
     if own != shape_of(x):
         x = m.reshape(x, shape=own)
@@ -79,7 +80,8 @@ def _index_put_(
     self: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False
 ) -> Tensor:
     index = tuple(slice(None) if i is None else i for i in indices)
-    return put_at(self, index, lambda shape: fitted(values, self.dtype, shape), accumulate)
+    stored = partial(fitted, values, self.dtype, leading=False)
+    return put_at(self, index, stored, accumulate)
 
 
 def put_at(

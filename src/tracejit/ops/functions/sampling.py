@@ -35,8 +35,9 @@ from .common import (
     shape_of,
     with_zero_gradient,
 )
+from .draw_bounds import refuse_bounds
 from .factories import made
-from .value_checks import hold_everywhere
+from .value_checks import are_shares, hold_everywhere
 
 
 def _drawn(op: Any, generator: Any, near: Any, **attributes: Any) -> Tensor:
@@ -63,7 +64,7 @@ def draw_uniform(shape: tuple[int, ...], dtype: DType, generator: Any, near: Any
     ``near`` is a device, or a tensor to be beside.
     """
     if dtype.is_complex:
-        return complex_of_parts(draw_uniform((*shape, 2), dtype.to_real, generator, near))
+        return complex_of_parts(draw_uniform((*shape, 2), dtype.to_real(), generator, near))
     return _drawn(source.random_uniform, generator, near, shape=shape, dtype=dtype)
 
 
@@ -73,7 +74,7 @@ def draw_normal(shape: tuple[int, ...], dtype: DType, generator: Any, near: Any 
     ``near`` is a device, or a tensor to be beside.
     """
     if dtype.is_complex:
-        parts = draw_normal((*shape, 2), dtype.to_real, generator, near)
+        parts = draw_normal((*shape, 2), dtype.to_real(), generator, near)
         return complex_of_parts(e.mul(parts, math.sqrt(0.5)))
     return _drawn(source.random_normal, generator, near, shape=shape, dtype=dtype)
 
@@ -145,7 +146,7 @@ def randint(
 ) -> Tensor:
     """Integers in [low, high), or ``randint(high, size)`` from zero; int64 unless ``dtype`` says otherwise.
 
-    Raises ``RuntimeError`` when the range is empty.
+    Raises ``RuntimeError`` when the range is empty, or beyond the dtype.
 
     >>> import tracejit as tj
     >>> x = tj.randint(2, 5, (100,))
@@ -156,12 +157,11 @@ def randint(
         low, high, size = 0, low, high
     elif high is None:
         low, high = 0, low
-    if low >= high:
-        raise RuntimeError(
-            f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
-        )
+    if isinstance(size, int):
+        raise TypeError("randint(): argument 'size' must be tuple of ints, not int")
     shape, kind = _sized((size,), dtypes.int64 if dtype is None else dtype)
     refuse("randint", kind, "complex")
+    refuse_bounds(low, high, kind)
     drawn = draw_integers(shape, _bound(low), _bound(high), kind, generator, device)
     return made(drawn, requires_grad, device)
 
@@ -323,6 +323,8 @@ def coin(shape: tuple[int, ...], dtype: DType, p: Any, generator: Any, near: Any
     """True with probability ``p``, drawn where ``near`` lies; half precision compares finer numbers than it holds."""
     fine = dtypes.float32 if dtype.itemsize == 2 else dtype
     drawn = draw_uniform(shape, fine, generator, near)
+    if is_tensor(p) and not are_shares(p):
+        raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
     return c.lt(drawn, e.detach_copy(p) if is_tensor(p) else p)
 
 

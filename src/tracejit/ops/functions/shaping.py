@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...dtypes import DType
-from ...errors import ShapeError
+from ...errors import ArgumentError, ShapeError
 from .. import elementwise as e
 from .. import movement as m
 from .. import shapes
@@ -20,7 +20,7 @@ def _sizes(sizes: tuple[Any, ...], keywords: dict[str, Any], name: str) -> tuple
         ((_, given),) = keywords.items()
         sizes = (given,)
     if not sizes:
-        return ()
+        raise ArgumentError(f'{name}() missing 1 required positional arguments: "shape"')
     return shapes.size_arguments(sizes)
 
 
@@ -273,7 +273,7 @@ def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
 
 
 @function(namespace=False, steady=True)
-def expand(self: Tensor, *sizes: Any) -> Tensor:
+def expand(self: Tensor, *sizes: Any, implicit: bool = False) -> Tensor:
     """``self`` repeated along extents of one without copying; -1 keeps an extent.
 
     Raises ``RuntimeError`` when another extent would change.

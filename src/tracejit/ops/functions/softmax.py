@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import dtypes
 from ...dtypes import DType
-from ...errors import warn
+from ...errors import ArgumentError, warn
 from .. import elementwise as e
 from .. import reduction as r
 from .. import transcendental as t
@@ -50,12 +50,14 @@ def _dim_said(target: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def call(*args: Any, **kwargs: Any) -> Tensor:
         if len(args) < 2 and kwargs.get("dim") is None:
             dim_left_out(target.__name__)
+        if len(args) > 2 and type(args[2]) is int:  # the layers take ``_stacklevel`` before dtype
+            args = (*args[:2], *args[3:])
         return target(*args, **kwargs)
 
     return call
 
 
-@function(steady=True, within=_dim_said, large=True)
+@function(method=False, steady=True, within=_dim_said, large=True)
 def softmax(
     input: Tensor, dim: int | None = None, dtype: DType | None = None, *, _stacklevel: int = 3
 ) -> Tensor:
@@ -78,7 +80,7 @@ def softmax(
     return as_type(e.mul(weights, share), result)
 
 
-@function(steady=True, within=_dim_said, large=True)
+@function(method=False, steady=True, within=_dim_said, large=True)
 def log_softmax(
     input: Tensor, dim: int | None = None, dtype: DType | None = None, *, _stacklevel: int = 3
 ) -> Tensor:
@@ -94,6 +96,36 @@ def log_softmax(
     shifted = _centred(x, dims)
     total = r.sum(t.exp(shifted), dims=dims, keepdim=True)
     return as_type(e.sub(shifted, t.log(total)), result)
+
+
+def _along(dim: int, name: str) -> int:
+    if dim is None:
+        raise ArgumentError(f"{name}(): argument 'dim' must be int, not NoneType")
+    return dim
+
+
+@function(namespace=False, method="softmax")
+def softmax_method(self: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
+    """:func:`tracejit.softmax` along ``dim``, which has to be said.
+
+    >>> import tracejit as tj
+    >>> tj.tensor([1.0, 1.0]).softmax(0)
+    tensor([0.5000, 0.5000])
+    """
+    found: Tensor = softmax(self, _along(dim, "softmax"), dtype)
+    return found
+
+
+@function(namespace=False, method="log_softmax")
+def log_softmax_method(self: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
+    """:func:`tracejit.log_softmax` along ``dim``, which has to be said.
+
+    >>> import tracejit as tj
+    >>> tj.tensor([0.0, 0.0]).log_softmax(0)
+    tensor([-0.6931, -0.6931])
+    """
+    found: Tensor = log_softmax(self, _along(dim, "log_softmax"), dtype)
+    return found
 
 
 @function(method=False, within=_dim_said, large=True)

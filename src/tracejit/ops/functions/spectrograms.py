@@ -61,10 +61,12 @@ def stft(
     normalized: bool = False,
     onesided: bool | None = None,
     return_complex: bool | None = None,
+    align_to_window: bool | None = None,
 ) -> Tensor:
     """Spectra of pieces of ``n_fft`` points, ``hop_length`` apart: (frequencies, pieces), batched or not.
 
-    Complex, or pairs of numbers with ``return_complex=False``. Raises ``RuntimeError`` for options out of range and
+    Complex, or pairs of numbers with ``return_complex=False``. ``align_to_window``, only without ``center``, has the
+    first window, not the first piece, begin where the signal does. Raises ``RuntimeError`` for options out of range and
     when ``return_complex`` is not given for real input.
 
     >>> import tracejit as tj
@@ -78,6 +80,8 @@ def stft(
         and not (is_tensor(window) and window.dtype.is_complex)
     ):
         raise RuntimeError("stft requires the return_complex parameter be given for real inputs")
+    if center and align_to_window is not None:
+        raise RuntimeError("stft align_to_window should only be set when center = false")
     if input.ndim not in (1, 2):
         raise RuntimeError(f"stft: expected a 1D or 2D tensor, got {input.ndim} dimensions")
     hop, length = _options("stft", n_fft, hop_length, win_length)
@@ -85,6 +89,8 @@ def stft(
     if center:
         around = (n_fft // 2, n_fft // 2)
         x = m.squeeze(pad(m.unsqueeze(x, dims=(1,)), around, mode=pad_mode), dims=(1,))
+    elif align_to_window:
+        x = pad(x, ((n_fft - length) // 2,) * 2, mode=pad_mode)
     if not 0 < n_fft <= shape_of(x)[1]:
         raise RuntimeError(f"stft: expected 0 < n_fft < {shape_of(x)[1]}, but got n_fft={n_fft}")
     frames = windows_along(x, 1, n_fft, hop)
@@ -102,7 +108,7 @@ def _spectra(frames: Tensor, normalized: bool, onesided: bool | None) -> Tensor:
         raise RuntimeError("Cannot have onesided output if window or input is complex")
     if onesided or (onesided is None and not whole):
         return f.fourier_of_real(frames, dims=(2,), norm=norm)
-    wide = frames if whole else as_type(frames, frames.dtype.to_complex)
+    wide = frames if whole else as_type(frames, frames.dtype.to_complex())
     return f.fourier(wide, dims=(2,), norm=norm, inverse=False)
 
 
@@ -146,7 +152,7 @@ def istft(
     else:
         half = slice_along(x, 2, 0, n_fft // 2 + 1)
         frames = f.real_of_fourier(half, dims=(2,), norm=norm, count=n_fft)
-    shape = _window(window, size, n_fft, input.dtype.to_real)
+    shape = _window(window, size, n_fft, input.dtype.to_real())
     weights = m.expand(e.square(shape), shape=(1, *shape_of(frames)[1:]))
     signal = _cut(_overlapped(e.mul(frames, shape), hop), n_fft, hop, center, length)
     total = _cut(_overlapped(weights, hop), n_fft, hop, center, length)

@@ -30,6 +30,7 @@ from .common import (
 )
 from .joining import cat
 from .mathematics import lerp
+from .reductions import dim_told
 from .return_types import Found, ValuesAndIndices
 from .slicing import slice_along
 from .sorting import at_positions, sort
@@ -180,7 +181,7 @@ def _of_equals(flat: Tensor, found: Tensor) -> Tensor:
     return r.amax(e.where(equal, flat, float("-inf")), dims=(0,), keepdim=False, missing=True)
 
 
-@function()
+@function(within=dim_told)
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The middle element (the lower of two); with ``dim``, ``(values, indices)``; NaN if one is there.
 
@@ -200,7 +201,7 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     return _middle(types.median, input, dim_of(dim, input), keepdim)
 
 
-@function()
+@function(within=dim_told)
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The middle element of what is not NaN (the lower of two); with ``dim`` also its position.
 

@@ -74,8 +74,10 @@ def _as_index(item: Any, x: Tensor) -> Any:
         return beside(told if told.dtype is dtypes.bool_ else as_type(told, dtypes.int64), x)
     if isinstance(item, (list, tuple, range, np.ndarray)):
         array = np.asarray(item)
-        if array.size == 0 and not isinstance(item, np.ndarray):
+        if array.size == 0 and array.dtype.kind != "b":
             array = array.astype(np.int64)
+        if array.dtype == np.uint8 and array is item:
+            array = array.astype(np.bool_)  # a mask, as in a tensor
         if array.dtype.kind not in "biu":
             raise IndexError(_BAD_TYPE)
         dtype = dtypes.bool_ if array.dtype.kind == "b" else dtypes.int64
@@ -107,6 +109,8 @@ def _planned(shape: Shape, items: list[Any]) -> Plan:
     """The plan of indexing a tensor of this shape."""
     used = sum(map(_consumes, items))
     if used > len(shape):
+        if not shape and len(items) == 1 and isinstance(items[0], builtins.slice):
+            _step(items[0])
         raise DimensionError(f"too many indices for tensor of dimension {len(shape)}")
     found = [i for i, item in enumerate(items) if item is Ellipsis]
     at = found[0] if found else len(items)
@@ -184,10 +188,15 @@ def _add_integer(plan: Plan, index: int, dim: int, extent: int) -> None:
     plan.dropped.append(dim)
 
 
-def _add_slice(plan: Plan, item: builtins.slice, dim: int, extent: int) -> None:
-    step = 1 if item.step is None else item.step.__index__()
+def _step(item: builtins.slice) -> int:
+    step: int = 1 if item.step is None else item.step.__index__()
     if step <= 0:
         raise ValueError("step must be greater than zero")
+    return step
+
+
+def _add_slice(plan: Plan, item: builtins.slice, dim: int, extent: int) -> None:
+    step = _step(item)
     if item.start is None and item.stop is None and step == 1:
         plan.layout.append(dim)
         return
@@ -334,6 +343,24 @@ def _linear(indices: list[Tensor], extents: Shape, dims: list[int]) -> Tensor:
     return total
 
 
+def within(view: Tensor, indices: dict[int, Tensor]) -> dict[int, Tensor]:
+    """The indices, all at the start where there is no element to find at them: then nobody asks whether they exist.
+
+    A dimension without elements has no start either.
+    """
+    shape = shape_of(view)
+    extents = (*shape, *(n for index in indices.values() for n in shape_of(index)))
+    if not any(map(_is_none, extents)):
+        return indices
+    if any(_is_none(shape[d]) and 0 not in shape_of(index) for d, index in indices.items()):
+        return indices
+    return {d: e.mul(index, 0) for d, index in indices.items()}
+
+
+def _is_none(extent: Any) -> bool:
+    return type(extent) is int and extent == 0
+
+
 def index_tensors(plan: Plan) -> dict[int, Tensor]:
     """The index tensors of a plan, by dimension of its view."""
     return {i: entry[1] for i, entry in enumerate(plan.layout) if isinstance(entry, tuple)}
@@ -364,5 +391,5 @@ def getitem(self: Tensor, index: Any) -> Tensor:
     view, indices = select_scalars(view, found)
     if not indices:
         return view
-    target = target_of(view, indices)
+    target = target_of(view, within(view, indices))
     return ix.take(target.view, target.index, dim=target.dim)

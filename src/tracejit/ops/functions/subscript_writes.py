@@ -18,20 +18,25 @@ from ..table import function
 from .common import Tensor, as_type, constant, is_tensor, refuse_overflow, shape_of
 from .repeated_places import fill_where, fitted, put_at, repeated
 from .scalar_positions import select_scalars
-from .subscript import basic_view, beside, index_tensors, read, target_of
+from .subscript import basic_view, beside, index_tensors, read, target_of, within
 
 
-def put_back(view: Tensor, indices: dict[int, Tensor], value: Any, accumulate: bool) -> Tensor:
-    """``view`` with ``value`` written (or added) at index tensors: what ``view[...] = value`` makes."""
+def put_back(
+    view: Tensor, indices: dict[int, Tensor], value: Any, accumulate: bool, leading: bool = False
+) -> Tensor:
+    """``view`` with ``value`` written (or added) at index tensors: what ``view[...] = value`` makes.
+
+    ``leading`` says that the value may have leading extents of one too many.
+    """
     shape = shape_of(view)
     indices = {
         d: m.reshape(i, shape=(1,)) if not i.ndim and len(indices) > 1 else i
         for d, i in indices.items()
     }
-    target = target_of(view, indices)
+    target = target_of(view, within(view, indices))
     taken = shape_of(target.view)
     place = (*taken[: target.dim], *shape_of(target.index), *taken[target.dim + 1 :])
-    stored = fitted(value, view.dtype, place)
+    stored = fitted(value, view.dtype, place, leading)
     result = ix.put(target.view, target.index, stored, dim=target.dim, accumulate=accumulate)
     result = m.reshape(result, shape=target.shape)
     if target.order != tuple(range(len(shape))):
@@ -60,6 +65,10 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     given = value
     if not is_tensor(value) and not isinstance(value, (bool, int, float, complex)):
         value = _number(value)
+    if type(index) is bool and is_tensor(value):  # alone it is no position: what is written is cast
+        given = value = as_type(value, self.dtype)
+    if type(value) is int and not -(1 << 63) <= value < 1 << 63:
+        raise ValueError("Overflow when unpacking long long: the number needs more than 64 bits")
     if not is_tensor(value) and not self.dtype.is_half:
         refuse_overflow(self.dtype, value)
     if is_tensor(index) and index.dtype is dtypes.bool_ and _is_number(value) and index.ndim:
@@ -70,15 +79,16 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     found = index_tensors(plan)
     view = basic_view(self, plan, to_read=any(not i.ndim for i in found.values()))
     view, indices = select_scalars(view, found)
-    if indices and is_tensor(given):
-        refuse_other_dtype(self, index if isinstance(index, tuple) else (index,), given)
+    if indices:
+        entries = index if isinstance(index, tuple) else (index,)
+        _refuse_written(self, [i for i in entries if not _selects(i)], given)
     if indices and is_own(view, (given, *indices.values())) and not _one_by_mask(given, index):
         refuse_own(view, (given, *indices.values()))
     if indices and repeated(view):
         index = tuple(indices.get(d, slice(None)) for d in range(view.ndim))
         put_at(view, index, lambda shape: fitted(value, view.dtype, shape), accumulate=False)
     elif indices:
-        view._assign(put_back(view, indices, value, accumulate=False), since)
+        view._assign(put_back(view, indices, value, False, leading=True), since)
     else:
         # One that is spread over the view stands for many elements, which nobody compares.
         if is_own(view, (value,)) and value.spec.numel == view.spec.numel:
@@ -86,17 +96,48 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
         view._assign(fitted(value, view.dtype, shape_of(view)), since)
 
 
+def _refuse_written(x: Tensor, index: Sequence[Any], value: Any) -> None:
+    """``RuntimeError`` for a value of another dtype, and for one value at a mask from before there were bools."""
+    found = [i for i in index if isinstance(i, _POSITIONS) or is_tensor(i)]
+    old = len(found) == 1 and is_tensor(found[0]) and found[0].dtype is dtypes.uint8
+    if old and (not is_tensor(value) or value.spec.numel == 1):  # a question that few need asked
+        raise RuntimeError(
+            "masked_fill_ only supports boolean masks, but got mask with dtype uint8"
+        )
+    if is_tensor(value):
+        refuse_other_dtype(x, index, value)
+
+
 def refuse_other_dtype(
     x: Tensor, index: Sequence[Any], value: Tensor, accumulate: bool = False
 ) -> None:
-    """``RuntimeError`` where a tensor of another dtype is to be written at positions; one value under masks is cast."""
-    masks = all(not is_tensor(i) or i.dtype is dtypes.bool_ for i in index)
-    if value.dtype is x.dtype or (masks and value.spec.numel == 1 and not accumulate):
+    """``RuntimeError`` where a tensor of another dtype is to be written at positions; one value at a mask is cast."""
+    if value.dtype is x.dtype:
+        return
+    kinds = [_kind_of(i) for i in index if isinstance(i, _POSITIONS) or is_tensor(i)]
+    if kinds == ["mask"] and value.spec.numel == 1 and not accumulate:
         return
     raise DtypeError(
         "Index put requires the source and destination dtypes match, "
         f"got {x.dtype.title} for the destination and {value.dtype.title} for the source."
     )
+
+
+#: What of an index is positions or masks, besides tensors.
+_POSITIONS = (bool, list, tuple, range, np.ndarray)
+
+
+def _selects(item: Any) -> bool:
+    """Does a part of an index select like an integer?"""
+    return is_tensor(item) and not item.ndim and item.dtype is not dtypes.bool_
+
+
+def _kind_of(item: Any) -> str:
+    """``"mask"`` for what says of every element whether it is meant, else ``"positions"``."""
+    if not is_tensor(item):
+        array = np.asarray(item)
+        return "mask" if array.dtype.kind == "b" and array.ndim else "positions"
+    return "mask" if item.dtype is dtypes.bool_ and item.ndim else "positions"
 
 
 def _one_by_mask(given: Any, index: Any) -> bool:

@@ -154,7 +154,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: Any = Non
         found, rank = _least_squares(A, right, rcond)
     else:
         found = matmul(pinv(A, rtol=rcond), right)
-    kind = A.dtype.to_real if A.dtype.is_complex else A.dtype
+    kind = A.dtype.to_real() if A.dtype.is_complex else A.dtype
     distances = values = s.full(shape=(0,), value=0, dtype=kind)
     if rows > columns and driver not in (None, "gelsy"):
         apart = magnitude(e.sub(matmul(A, found), right))

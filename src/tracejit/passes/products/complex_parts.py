@@ -86,9 +86,9 @@ def is_done_by_parts(value: Value) -> bool:
     if not any(d.is_complex for d in given) and not kind.is_complex:
         return False
     if name in TO_REAL:
-        real = next(d.to_real for d in given if d.is_complex)
+        real = next(d.to_real() for d in given if d.is_complex)
     elif name in OF_PARTS or name in _WRITTEN_HERE:
-        real = kind.to_real
+        real = kind.to_real()
         if not kind.is_complex:  # a cast to real numbers
             return False
     else:
@@ -98,7 +98,7 @@ def is_done_by_parts(value: Value) -> bool:
     if name in ("full", "pad") and is_symbolic(value.attributes["value"]):
         return False
     return real.short in ("f32", "f64") and all(
-        d.to_real is real or name == "cast" or (not d.is_floating_point and not d.is_complex)
+        d.to_real() is real or name == "cast" or (not d.is_floating_point and not d.is_complex)
         for d in given
     )
 
@@ -347,4 +347,4 @@ def _settled(x: Operand, name: str) -> Operand:
 def _real_of(value: Value) -> DType:
     """What the parts are that an op works on."""
     kinds = (value.spec.dtype, *(x.spec.dtype for x in value.value_operands))
-    return next(d.to_real for d in kinds if d.is_complex)
+    return next(d.to_real() for d in kinds if d.is_complex)

@@ -17,7 +17,7 @@ import numpy as np
 from ...cuda.arrays import told
 from ...ir.builder import attribute_key
 from ...ir.graph import Value
-from ...ops.conversions import convert_scalar
+from ...ops.conversions import convert_scalar, convert_whole
 from ...tensor import Tensor
 from ...types import Shape, TensorType
 from ...varying import OPERATIONS
@@ -226,7 +226,8 @@ def cell_maker(spec: TensorType) -> Callable[[Any], Tensor]:
         ):
             return wrap(array(value, kind))
         with np.errstate(all="ignore"):
-            return wrap(convert_scalar(value, dtype))
+            convert = convert_whole if type(value) is int else convert_scalar
+            return wrap(convert(value, dtype))
 
     return cell
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...autograd.grad_mode import no_grad
+from ...dtypes import uint8
 from ...ir.graph import Value
 from ...ops import elementwise
 from ...tensor import Tensor
@@ -77,7 +78,9 @@ class DrawsInside:
         state: Tensor | None = None
         with self.careful("the state of a random generator"), no_grad():
             self.not_in_rounds()
-            state = elementwise.add(key, written_down(np.array([0, index])))
+            numbers = elementwise.add(key, written_down(np.array([0, index])))
+            places = written_down(np.arange(0, 64, 8))
+            state = ((numbers.view(2, 1) >> places) & 255).to(uint8).view(-1)  # its bytes
             self.states[self.value_of(state)] = value, index
         return state
 
