@@ -40,12 +40,6 @@ def from_numpy(array: Any) -> Tensor:
             "byte orders is currently not supported."
         )
     dtypes.from_numpy(array.dtype)  # refuses what tensors cannot hold
-    if type(array) is np.ndarray and min(array.strides, default=0) < 0:
-        raise ArgumentValueError(
-            "At least one stride in the given numpy array is negative, and tensors with negative "
-            "strides are not currently supported.",
-            "Give a copy: array.copy().",
-        )
     if not array.flags.writeable:
         warnings.warn(
             "The given NumPy array is not writable: the tensor shares its memory and refuses in-place "

@@ -278,5 +278,4 @@ def test_positions_are_read_once_for_a_row(end: int) -> None:
     assert "for i1 in" in text[check:element], "the inner loop has no way out"
     with pytest.raises(IndexError):
         compiled(table, index + 41)
-    with pytest.raises(IndexError):
-        compiled(table[:, :0], index + 41)
+    assert compiled(table[:, :0], index + 41).shape == (30, 0)

@@ -130,7 +130,7 @@ def lowered_apart(lowering: FunctionLowering, lower: Callable[[], T]) -> tuple[l
     >>> from tracejit.codegen.lower.function import FunctionLowering
     >>> from tracejit.codegen.lower.module import LIBRARY
     >>> lowering = FunctionLowering(ast.parse("def f() -> 'i64': return 0").body[0], LIBRARY)
-    >>> loweredlowered_apart(lowering, lambda: lowering.emit("add i64 1, 2")), lowering.lines
+    >>> lowered_apart(lowering, lambda: lowering.emit("add i64 1, 2")), lowering.lines
     ((['  %t.1 = add i64 1, 2'], '%t.1'), [])
     """
     begin = len(lowering.lines)

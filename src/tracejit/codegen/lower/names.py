@@ -53,7 +53,7 @@ def accumulates(node: ast.For) -> bool:
 def names_of(*nodes: ast.AST) -> tuple[set[str], set[str]]:
     """The names that statements and those within assign, and those they read.
 
-    >>> stored, loaded = names_of(*ast.parse("y = x\nz = y * x").body)
+    >>> stored, loaded = names_of(*ast.parse("y = x\\nz = y * x").body)
     >>> sorted(stored), sorted(loaded)
     (['y', 'z'], ['x', 'y'])
     """

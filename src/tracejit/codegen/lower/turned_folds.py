@@ -34,8 +34,8 @@ def folded_side_by_side(
     ...         out[row] = total
     ...     return 0
     ... ''', "k", noalias=True, vector_bits=512, lacking=(), widen=512).text
-    >>> text.count("= shufflevector <8 x double>")  # seven pairs of registers, and the order
-    15
+    >>> text.count("= fadd reassoc <8 x double>")  # of pairs of registers, and in the loop and behind it
+    12
     """
     lanes, type_ = printer.lanes, carried.fold.type
     near = min(_NEAR // BITS[type_], lanes)
