@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from functools import wraps
+from functools import partial, wraps
 from importlib import import_module
 from typing import Any
 
@@ -152,7 +151,7 @@ def register_backend(compiler_fn: Any = None, name: str | None = None, tags: Any
     (True, True)
     """
     if compiler_fn is None:
-        return functools.partial(register_backend, name=name, tags=tags)
+        return partial(register_backend, name=name, tags=tags)
     _backends[name or compiler_fn.__name__] = compiler_fn
     return compiler_fn
 

@@ -108,11 +108,10 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     if MODES.recorder is not None:
         MODES.recorder.unsupported("from_dlpack() inside a compiled function")
     made = Tensor._wrap(array)
-    if device is not None and made.to(device) is not made:
-        if copy is False:
-            raise ArgumentValueError(f"cannot move to {device} from {made.device} without copying")
-        return made.to(device)
-    return made.clone() if copy else made
+    moved: Tensor = made if device is None else made.to(device)
+    if moved is not made and copy is False:
+        raise ArgumentValueError(f"cannot move to {device} from {made.device} without copying")
+    return moved.clone() if copy and moved is made else moved
 
 
 def from_cuda_array(source: Any) -> Tensor:

@@ -128,8 +128,8 @@ def nll_loss(
     """``-weight[target] * input[target]`` for log-probabilities (N, C, ...) and classes (N, ...).
 
     One sample is (C,), and its class () or (1,). The mean divides by the weights of targets that are not
-    ``ignore_index``. Raises ``IndexError`` for classes
-    out of range, ``ValueError`` or ``RuntimeError`` when shapes do not fit.
+    ``ignore_index``. Raises ``IndexError`` for classes out of range, ``ValueError`` or ``RuntimeError`` when shapes do
+    not fit.
 
     >>> import tracejit as tj
     >>> tj.nll_loss(tj.tensor([[-1.0, -2.0], [-3.0, -4.0]]), tj.tensor([0, 1]))

@@ -114,8 +114,8 @@ def refuse_other_dtype(
     """``RuntimeError`` where a tensor of another dtype is to be written at positions; one value at a mask is cast."""
     if value.dtype is x.dtype:
         return
-    kinds = [_kind_of(i) for i in index if isinstance(i, _POSITIONS) or is_tensor(i)]
-    if kinds == ["mask"] and value.spec.numel == 1 and not accumulate:
+    masks = [_is_mask(i) for i in index if isinstance(i, _POSITIONS) or is_tensor(i)]
+    if masks == [True] and value.spec.numel == 1 and not accumulate:
         return
     raise DtypeError(
         "Index put requires the source and destination dtypes match, "
@@ -132,12 +132,12 @@ def _selects(item: Any) -> bool:
     return is_tensor(item) and not item.ndim and item.dtype is not dtypes.bool_
 
 
-def _kind_of(item: Any) -> str:
-    """``"mask"`` for what says of every element whether it is meant, else ``"positions"``."""
+def _is_mask(item: Any) -> bool:
+    """Does a part of an index say of every element whether it is meant, and not where the meant ones are?"""
     if not is_tensor(item):
         array = np.asarray(item)
-        return "mask" if array.dtype.kind == "b" and array.ndim else "positions"
-    return "mask" if item.dtype is dtypes.bool_ and item.ndim else "positions"
+        return array.dtype.kind == "b" and array.ndim > 0
+    return item.dtype is dtypes.bool_ and bool(item.ndim)
 
 
 def _one_by_mask(given: Any, index: Any) -> bool:
