@@ -200,3 +200,20 @@ def test_schedules_made_inside_begin_anew_in_every_call(f: Callable[..., tj.Tens
     compiled, x = tj.compile(f), tj.ones(1)
     for rate in (0.1, 0.1, 0.1, 1.0, 10.0, 0.1):
         np.testing.assert_allclose(compiled(x, rate).numpy(), f(x, rate).numpy(), rtol=1e-6)
+
+
+def test_a_plateau_made_inside_for_an_optimizer_from_outside_begins_anew() -> None:
+    found = []
+    for compiled in (False, True):
+        weight = tj.nn.Parameter(tj.zeros(1))
+        optimizer = tj.optim.SGD([weight], lr=1.0)
+
+        def f(x: tj.Tensor, optimizer: tj.optim.Optimizer = optimizer) -> tj.Tensor:
+            plateau = lrs.ReduceLROnPlateau(optimizer, patience=1)
+            plateau.step(1.0)
+            plateau.step(2.0)
+            return x * optimizer.param_groups[0]["lr"]
+
+        run = tj.compile(f) if compiled else f
+        found.append([run(tj.ones(1)).item() for _ in range(4)])
+    assert found == [[1.0] * 4] * 2

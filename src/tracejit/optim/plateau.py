@@ -8,7 +8,7 @@ from typing import Any
 from ..tensor import Tensor
 from ..varying import as_number
 from .optimizer import Optimizer
-from .recorded import belongs, refuse_inside
+from .recorded import refuse_inside, schedule_made
 from .scheduler_base import LRScheduler, put_lr, warn_of_epoch
 
 __all__ = ["ReduceLROnPlateau"]
@@ -38,7 +38,7 @@ class ReduceLROnPlateau(LRScheduler):
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
         count = len(optimizer.param_groups)
-        belongs(self, optimizer)
+        schedule_made(self, optimizer)
         self.optimizer = optimizer
         self.factor = factor
         self.default_min_lr = None if isinstance(min_lr, (list, tuple)) else min_lr

@@ -302,6 +302,12 @@ def refuse_inside(what: str, owner: object = None) -> None:
         MODES.recorder.unsupported(f"{what} inside a compiled function")
 
 
+def schedule_made(schedule: object, optimizer: object) -> None:
+    """A recorded run makes a schedule: of an optimizer that it made as well, then both are its own; of no other one."""
+    refuse_inside("a schedule made", optimizer)
+    belongs(schedule, optimizer)
+
+
 def rates_inside(schedule: Any, rates: list[Any]) -> list[Any]:
     """The learning rates that a recorded run is told by a schedule from outside, which may have stepped in it."""
     recorder = MODES.recorder

@@ -11,7 +11,14 @@ from ..tensor import Tensor
 from ..varying import as_number
 from .foreseen import as_they_are, foresee
 from .optimizer import Optimizer
-from .recorded import StepSchedule, belongs, made_inside, rates_inside, refuse_copies, refuse_inside
+from .recorded import (
+    StepSchedule,
+    made_inside,
+    rates_inside,
+    refuse_copies,
+    refuse_inside,
+    schedule_made,
+)
 
 __all__ = ["LRScheduler"]
 
@@ -31,8 +38,7 @@ class LRScheduler:
     _last_lr: list[Any]
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
-        refuse_inside("a schedule made", optimizer)
-        belongs(self, optimizer)
+        schedule_made(self, optimizer)
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
         for index, group in enumerate(optimizer.param_groups):
@@ -62,9 +68,13 @@ class LRScheduler:
     def get_last_lr(self) -> list[Any]:
         """The learning rates set last."""
         recorder = MODES.recorder
-        if recorder is None or made_inside(self):
+        if recorder is None or self._made_inside():
             return self._last_lr
         return rates_inside(self, self._last_lr)
+
+    def _made_inside(self) -> bool:
+        """Did the recorded run make this? One whose own ``__init__`` calls no other is known by its optimizer."""
+        return made_inside(self) or made_inside(self.optimizer)
 
     def step(self, epoch: int | None = None) -> None:
         """Go to the next epoch, or to ``epoch``, and set the learning rates.
@@ -78,8 +88,7 @@ class LRScheduler:
     def _step(self, told: float | None) -> None:
         """Advance by what a step is ``told``; every call of a compiled function does so again."""
         recorder = MODES.recorder
-        # One whose own ``__init__`` calls no other is known by its optimizer.
-        if recorder is None or made_inside(self) or made_inside(self.optimizer):
+        if recorder is None or self._made_inside():
             self._advance(told)
             return
         refuse_copies(self.optimizer)

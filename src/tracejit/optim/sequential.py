@@ -8,7 +8,7 @@ from typing import Any
 
 from .optimizer import Optimizer
 from .plateau import ReduceLROnPlateau
-from .recorded import belongs, refuse_inside
+from .recorded import schedule_made
 from .scheduler_base import LRScheduler, copied, put_lr
 
 __all__ = ["ChainedScheduler", "SequentialLR"]
@@ -34,8 +34,7 @@ class SequentialLR(LRScheduler):
         milestones: Sequence[int],
         last_epoch: int = -1,
     ) -> None:
-        refuse_inside("a schedule made", optimizer)
-        belongs(self, optimizer)
+        schedule_made(self, optimizer)
         if not schedulers:
             raise ValueError("SequentialLR expects at least one scheduler, but got no scheduler.")
         for index, scheduler in enumerate(schedulers):
@@ -100,8 +99,7 @@ class ChainedScheduler(LRScheduler):
                 "ChainedScheduler expects at least one scheduler to be chained, but got none."
             )
         self.optimizer = optimizer or schedulers[0].optimizer
-        refuse_inside("a schedule made", self.optimizer)
-        belongs(self, self.optimizer)
+        schedule_made(self, self.optimizer)
         if any(s.optimizer is not self.optimizer for s in schedulers):
             raise ValueError(
                 "ChainedScheduler expects all schedulers to belong to the same optimizer"
